@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <berth/core/allocator.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace berth::inline BERTH_ABI {
+
+/// Any backend's buffer, type-erased and held in place; never on the heap. Like the buffer it holds it owns
+/// no memory: `berth::Buffer` does. Move-only; empty when default-constructed or moved from: 0 bytes of no
+/// instance.
+class PackedBuffer {
+ public:
+  /// The largest buffer that fits.
+  static constexpr std::size_t capacity = 48;
+
+  PackedBuffer() noexcept = default;
+
+  /// Holds `buf`.
+  template <class B>
+    requires(!std::same_as<B, PackedBuffer> && BufferHandle<B>)
+  explicit PackedBuffer(B buf) noexcept : ops_(&ops_for<B>) {
+    static_assert(sizeof(B) <= capacity, "a buffer larger than PackedBuffer::capacity does not fit in place");
+    static_assert(alignof(B) <= alignof(std::max_align_t));
+    std::construct_at(reinterpret_cast<B*>(storage_.data()), std::move(buf));
+  }
+
+  PackedBuffer(PackedBuffer&& other) noexcept { take(other); }
+  PackedBuffer& operator=(PackedBuffer&& other) noexcept {
+    PackedBuffer moved(std::move(other));
+    clear();
+    take(moved);
+    return *this;
+  }
+  ~PackedBuffer() { clear(); }
+
+  friend void swap(PackedBuffer& a, PackedBuffer& b) noexcept {
+    PackedBuffer moved(std::move(a));
+    a.take(b);
+    b.take(moved);
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return ops_ == nullptr; }
+
+  [[nodiscard]] std::size_t nbytes() const noexcept { return empty() ? 0 : ops_->nbytes(storage_.data()); }
+  [[nodiscard]] InstanceId instance() const noexcept {
+    return empty() ? InstanceId{} : ops_->instance(storage_.data());
+  }
+  [[nodiscard]] bool is_view() const noexcept { return !empty() && ops_->is_view(storage_.data()); }
+
+  /// The backend's own buffer; null when this holds another type.
+  template <BufferHandle B>
+  [[nodiscard]] const B* as() const noexcept {
+    const bool same = !empty() && (ops_ == &ops_for<B> || ops_->type == TypeId::of<B>());
+    return same ? std::launder(reinterpret_cast<const B*>(storage_.data())) : nullptr;
+  }
+  template <BufferHandle B>
+  [[nodiscard]] B* as() noexcept {
+    return const_cast<B*>(std::as_const(*this).template as<B>());
+  }
+
+ private:
+  struct Ops {
+    TypeId type;
+    std::size_t (*nbytes)(const std::byte* storage) noexcept;
+    InstanceId (*instance)(const std::byte* storage) noexcept;
+    bool (*is_view)(const std::byte* storage) noexcept;
+    void (*relocate)(std::byte* to, std::byte* from) noexcept;  // null: a copy of the bytes
+    void (*destroy)(std::byte* storage) noexcept;               // null: nothing to do
+  };
+
+  template <class B>
+  static const B& held(const std::byte* storage) noexcept {
+    return *std::launder(reinterpret_cast<const B*>(storage));
+  }
+  template <class B>
+  static void relocate(std::byte* to, std::byte* from) noexcept {
+    B& source = *std::launder(reinterpret_cast<B*>(from));
+    std::construct_at(reinterpret_cast<B*>(to), std::move(source));
+    std::destroy_at(&source);
+  }
+  template <class B>
+  static constexpr Ops ops_for{
+      TypeId::of<B>(),
+      [](const std::byte* storage) noexcept { return held<B>(storage).nbytes(); },
+      [](const std::byte* storage) noexcept { return held<B>(storage).instance(); },
+      [](const std::byte* storage) noexcept { return held<B>(storage).is_view(); },
+      std::is_trivially_copyable_v<B> ? nullptr : &relocate<B>,
+      std::is_trivially_destructible_v<B>
+          ? nullptr
+          : +[](std::byte*
+                    storage) noexcept { std::destroy_at(std::launder(reinterpret_cast<B*>(storage))); },
+  };
+
+  void take(PackedBuffer& other) noexcept {
+    ops_ = std::exchange(other.ops_, nullptr);
+    if (ops_ == nullptr) return;
+    if (ops_->relocate != nullptr) {
+      ops_->relocate(storage_.data(), other.storage_.data());
+    } else {
+      std::memcpy(storage_.data(), other.storage_.data(), capacity);
+    }
+  }
+  void clear() noexcept {
+    if (const Ops* ops = std::exchange(ops_, nullptr); ops != nullptr && ops->destroy != nullptr) {
+      ops->destroy(storage_.data());
+    }
+  }
+
+  alignas(std::max_align_t) std::array<std::byte, capacity> storage_;
+  const Ops* ops_ = nullptr;
+};
+
+static_assert(BufferHandle<PackedBuffer>);
+
+}  // namespace berth::inline BERTH_ABI

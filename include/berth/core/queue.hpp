@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <berth/core/config.hpp>
+
+#include <string_view>
+#include <utility>
+
+namespace berth::inline BERTH_ABI {
+
+/// How one backend's native handles are counted. One constant object a backend and kind of handle; its
+/// address and name say whose handle it is. Null functions mean that the driver does not count: the caller
+/// keeps it alive.
+struct HandleKind {
+  std::string_view backend;                ///< "opencl", "cuda", a user's own
+  void (*retain)(void* native) noexcept;   ///< takes one more reference
+  void (*release)(void* native) noexcept;  ///< gives one back; reports its own failures to the sink
+
+  friend bool operator==(const HandleKind& a, const HandleKind& b) noexcept {
+    return &a == &b || (a.backend == b.backend && a.retain == b.retain && a.release == b.release);
+  }
+};
+
+/// A native handle held in place, counted by its backend's rules. The base of `Queue` and `Event`; copies
+/// share the native object. Empty when default-constructed or moved from.
+template <class Tag>
+class NativeHandle {
+ public:
+  NativeHandle() = default;
+  /// Takes over one reference, which the caller owned.
+  [[nodiscard]] static NativeHandle adopt(const HandleKind& kind, void* native) noexcept {
+    return NativeHandle(&kind, native);
+  }
+  /// Takes a reference of its own where the backend counts; else the caller keeps `native` alive.
+  [[nodiscard]] static NativeHandle borrow(const HandleKind& kind, void* native) noexcept {
+    if (native != nullptr && kind.retain != nullptr) kind.retain(native);
+    return NativeHandle(&kind, native);
+  }
+
+  NativeHandle(const NativeHandle& other) noexcept : NativeHandle(other.kind_, other.native_) {
+    if (native_ != nullptr && kind_->retain != nullptr) kind_->retain(native_);
+  }
+  NativeHandle(NativeHandle&& other) noexcept
+      : kind_(std::exchange(other.kind_, nullptr)), native_(std::exchange(other.native_, nullptr)) {}
+  NativeHandle& operator=(NativeHandle other) noexcept {
+    swap(*this, other);
+    return *this;
+  }
+  ~NativeHandle() {
+    if (native_ != nullptr && kind_->release != nullptr) kind_->release(native_);
+  }
+  friend void swap(NativeHandle& a, NativeHandle& b) noexcept {
+    std::swap(a.kind_, b.kind_);
+    std::swap(a.native_, b.native_);
+  }
+
+  explicit operator bool() const noexcept { return native_ != nullptr; }
+
+  /// The native handle when it is of this kind; null otherwise.
+  [[nodiscard]] void* native(const HandleKind& kind) const noexcept {
+    return kind_ != nullptr && *kind_ == kind ? native_ : nullptr;
+  }
+  /// The backend's name; empty when there is no handle.
+  [[nodiscard]] std::string_view backend() const noexcept { return kind_ != nullptr ? kind_->backend : ""; }
+
+  friend bool operator==(const NativeHandle& a, const NativeHandle& b) noexcept {
+    return a.native_ == b.native_;
+  }
+
+ private:
+  NativeHandle(const HandleKind* kind, void* native) noexcept
+      : kind_(native != nullptr ? kind : nullptr), native_(native) {}
+
+  const HandleKind* kind_ = nullptr;
+  void* native_ = nullptr;
+};
+
+/// An in-order queue of a backend: `cl_command_queue`, `CUstream`. Made by the backend
+/// (`opencl::borrow_queue`).
+using Queue = NativeHandle<struct QueueTag>;
+
+/// A point on a queue: `cl_event`, `CUevent`. Made by `record()` or by the backend from a native event.
+using Event = NativeHandle<struct EventTag>;
+
+}  // namespace berth::inline BERTH_ABI
