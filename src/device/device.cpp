@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#include <berth/device/device.hpp>
+
+#include <algorithm>
+
+namespace berth::inline BERTH_ABI::device {
+
+struct Device::State {
+  const std::string framework;
+  const std::size_t index;
+  const std::string name;
+  const PackedAllocator allocator;
+  Mutex mutex;
+  std::vector<Queue> queues BERTH_GUARDED_BY(mutex);
+};
+
+Device::Device(std::string framework, std::size_t index, std::string name, PackedAllocator allocator)
+    : state_(std::make_shared<State>(std::move(framework), index, std::move(name), std::move(allocator))) {}
+
+std::string_view Device::framework() const noexcept { return state_->framework; }
+std::size_t Device::index() const noexcept { return state_->index; }
+std::string_view Device::name() const noexcept { return state_->name; }
+PackedAllocator Device::allocator() const noexcept { return state_->allocator; }
+
+Result<void> Device::register_queue(const Queue& queue) {
+  if (!queue) return fail(Error(Errc::invalid_argument).in("register_queue").because("the queue is empty"));
+  const MutexLock lock(state_->mutex);
+  if (std::ranges::find(state_->queues, queue) == state_->queues.end()) state_->queues.push_back(queue);
+  return {};
+}
+
+std::vector<Queue> Device::queues() const {
+  const MutexLock lock(state_->mutex);
+  return state_->queues;
+}
+
+}  // namespace berth::inline BERTH_ABI::device
