@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "block.hpp"
+
+#include <algorithm>
+
+namespace berth::inline BERTH_ABI::opencl::detail {
+namespace {
+
+bool meets(std::size_t a, std::size_t a_bytes, std::size_t b, std::size_t b_bytes) noexcept {
+  return a < b + b_bytes && b < a + a_bytes;
+}
+
+Error mapped(const char* call, std::size_t byte_offset, std::size_t size) noexcept {
+  return Error(Errc::mapped, backend).in(call).asking(size).at(byte_offset);
+}
+
+}  // namespace
+
+Result<void> Block::begin_map(std::size_t byte_offset, std::size_t size, bool writes) {
+  const MutexLock lock(mutex_);
+  for (const MappedRange& live : maps_) {
+    if (meets(byte_offset, size, live.byte_offset, live.nbytes))
+      return fail(mapped("map", byte_offset, size));
+  }
+  maps_.push_back({byte_offset, size, writes});
+  retain();
+  return {};
+}
+
+void Block::end_map(std::size_t byte_offset, std::size_t size) noexcept {
+  {
+    const MutexLock lock(mutex_);
+    const auto ended = std::ranges::find_if(maps_, [&](const MappedRange& live) {
+      return live.byte_offset == byte_offset && live.nbytes == size;
+    });
+    if (ended != maps_.end()) maps_.erase(ended);
+  }
+  release();
+}
+
+Result<void> Block::check_unmapped(std::size_t byte_offset, std::size_t size, bool writes,
+                                   const char* call) const {
+  const MutexLock lock(mutex_);
+  for (const MappedRange& live : maps_) {
+    if ((writes || live.writes) && meets(byte_offset, size, live.byte_offset, live.nbytes)) {
+      return fail(mapped(call, byte_offset, size));
+    }
+  }
+  return {};
+}
+
+bool Block::has_maps() const noexcept {
+  const MutexLock lock(mutex_);
+  return !maps_.empty();
+}
+
+Result<cl_mem> Block::sub_buffer(std::size_t origin, std::size_t size) {
+  const MutexLock lock(mutex_);
+  for (const SubBuffer& kept : sub_buffers_) {
+    if (kept.origin == origin && kept.nbytes == size) return kept.mem.get();
+  }
+  const cl_buffer_region region{origin, size};
+  cl_int status = CL_SUCCESS;
+  const cl_mem mem = clCreateSubBuffer(root.get(), 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &status);
+  if (status != CL_SUCCESS) {
+    return fail(error(status, "clCreateSubBuffer", Doing::allocating).asking(size).at(origin));
+  }
+  sub_buffers_.push_back({origin, size, Handle<cl_mem>::adopt(mem)});
+  return mem;
+}
+
+void Block::keep(std::size_t origin, std::size_t size, Handle<cl_mem> mem) {
+  const MutexLock lock(mutex_);
+  sub_buffers_.push_back({origin, size, std::move(mem)});
+}
+
+Block::~Block() {
+  {
+    const MutexLock lock(mutex_);
+    sub_buffers_.clear();  // before the root: they keep it alive
+  }
+  if (external == nullptr || !root || !process::may_release()) return;
+  if (auto released = check(clReleaseMemObject(root.release()), "clReleaseMemObject"); !released) {
+    report(released.error());
+    return;
+  }
+  external->deleted.wait(false, std::memory_order_acquire);
+}
+
+}  // namespace berth::inline BERTH_ABI::opencl::detail

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <berth/core/host_range.hpp>
+#include <berth/core/identity.hpp>
+#include <berth/core/mutex.hpp>
+#include <berth/opencl/queue.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "handle.hpp"
+
+namespace berth::inline BERTH_ABI::opencl::detail {
+
+/// What the copies of an allocator share.
+struct Instance {
+  Handle<cl_context> context;
+  cl_device_id device = nullptr;
+  Queue queue;                            ///< the one it was made with
+  Handle<cl_command_queue> commit_queue;  ///< null when allocations are not committed
+  InstanceId id;
+  std::size_t base_alignment = 1;
+  std::uint64_t max_bytes = 0;
+  std::uint64_t total_bytes = 0;
+  bool unified_memory = false;
+};
+
+/// What a block over the caller's memory knows besides.
+struct External {
+  HostRange claim;
+  std::atomic<bool> deleted{false};  ///< set by the buffer object's destructor callback
+  Mutex mutex;
+  std::vector<Queue> queues BERTH_GUARDED_BY(mutex);  ///< that use it, besides the allocator's own
+};
+
+/// One allocation: the buffer object, the sub-buffers made from it, and the maps the host has on it. Counted:
+/// the allocation holds one reference until it is freed, and each live map one more.
+class Block {
+ public:
+  Block(const Instance& owner, Handle<cl_mem> object, std::size_t size,
+        std::unique_ptr<External> memory) noexcept
+      : instance(owner), nbytes(size), external(std::move(memory)), root(std::move(object)) {}
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  /// Claims a range for a map: `mapped` when it overlaps a live one. OpenCL leaves overlapping maps that
+  /// write undefined, and an unmap is ambiguous when two share an address.
+  [[nodiscard]] Result<void> begin_map(std::size_t byte_offset, std::size_t size, bool writes)
+      BERTH_EXCLUDES(mutex_);
+  void end_map(std::size_t byte_offset, std::size_t size) noexcept BERTH_EXCLUDES(mutex_);
+
+  /// `mapped` when a command that reads, or writes, the range would meet a live map: the device may not use a
+  /// region mapped for writing, nor write one mapped for reading (OpenCL 3.0, clEnqueueMapBuffer).
+  [[nodiscard]] Result<void> check_unmapped(std::size_t byte_offset, std::size_t size, bool writes,
+                                            const char* call) const BERTH_EXCLUDES(mutex_);
+  [[nodiscard]] bool has_maps() const noexcept BERTH_EXCLUDES(mutex_);
+
+  /// The sub-buffer of that range, made on first use and kept until the block is released.
+  [[nodiscard]] Result<cl_mem> sub_buffer(std::size_t origin, std::size_t size) BERTH_EXCLUDES(mutex_);
+  /// Keeps a sub-buffer that exists.
+  void keep(std::size_t origin, std::size_t size, Handle<cl_mem> mem) BERTH_EXCLUDES(mutex_);
+
+  const Instance& instance;
+  const std::size_t nbytes;                  ///< of the root object
+  const std::unique_ptr<External> external;  ///< null when the memory is the driver's
+  Handle<cl_mem> root;
+
+ private:
+  struct SubBuffer {
+    std::size_t origin;
+    std::size_t nbytes;
+    Handle<cl_mem> mem;
+  };
+  struct MappedRange {
+    std::size_t byte_offset;
+    std::size_t nbytes;
+    bool writes;
+  };
+
+  ~Block();
+
+  std::atomic<std::size_t> references_{1};
+  mutable Mutex mutex_;
+  std::vector<SubBuffer> sub_buffers_ BERTH_GUARDED_BY(mutex_);
+  std::vector<MappedRange> maps_ BERTH_GUARDED_BY(mutex_);
+};
+
+}  // namespace berth::inline BERTH_ABI::opencl::detail
