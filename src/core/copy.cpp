@@ -99,10 +99,12 @@ Result<CopyPath> copy(Buffer& dst, const Buffer& src) {
   }
   if (to.supports_copy_from_disk() && from.supports_extent()) {
     const auto extent = from.extent(src.handle());
-    if (!extent) return fail(extent.error());
-    const auto done = to.copy_from_disk(dst.handle(), *extent, nbytes);
-    if (done) return CopyPath::disk;
-    if (!not_applicable(done.error())) return fail(done.error());
+    if (!extent && !not_applicable(extent.error())) return fail(extent.error());
+    if (extent) {
+      const auto done = to.copy_from_disk(dst.handle(), *extent, nbytes);
+      if (done) return CopyPath::disk;
+      if (!not_applicable(done.error())) return fail(done.error());
+    }
   }
   if (from.info().shares_host_memory && from.supports_map()) {
     if (auto done = from_shared(dst, src); !done) return fail(done.error());

@@ -59,7 +59,7 @@ std::string Error::message() const {
   std::string text;
   const auto out = std::back_inserter(text);
   // A driver's call names its driver by itself.
-  if (!status()) text += backend();
+  if (!status() || call().empty()) text += backend();
   if (!text.empty() && !call().empty()) text += ' ';
   text += call();
   if (!text.empty()) text += ": ";

@@ -41,10 +41,11 @@ std::atomic<Life>* handled_word() noexcept {
 Result<void> begin_use(const char* backend) noexcept {
   std::atomic<Life>* word = life.load(std::memory_order_acquire);
   if (word == nullptr) {
-    std::atomic<Life>* fresh = wiped_page();
-    if (fresh == nullptr) fresh = handled_word();
+    std::atomic<Life>* const page = wiped_page();
+    std::atomic<Life>* const fresh = page != nullptr ? page : handled_word();
     if (life.compare_exchange_strong(word, fresh, std::memory_order_acq_rel)) return {};
-    if (word != fresh) ::munmap(fresh, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+    if (page != nullptr)
+      ::munmap(page, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));  // another was first
   }
   switch (word->load(std::memory_order_relaxed)) {
     case Life::running:

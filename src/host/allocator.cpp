@@ -55,7 +55,7 @@ AllocatorInfo Allocator::info() const {
 
 Result<HostBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) {
   if (auto usable = process::not_forked(backend); !usable) return fail(usable.error());
-  if (nbytes == 0) return HostBuffer(nullptr, 0, instance_, false);
+  if (nbytes == 0) return HostBuffer(nullptr, nullptr, 0, instance_);
   if (spec.external_ptr != nullptr) {
     if (spec.zero) {
       return fail(Error(Errc::invalid_argument, backend)
@@ -63,7 +63,8 @@ Result<HostBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) 
                       .asking(nbytes)
                       .because("zero and external_ptr contradict each other"));
     }
-    return HostBuffer(static_cast<std::byte*>(spec.external_ptr), nbytes, instance_, false);
+    auto* const external = static_cast<std::byte*>(spec.external_ptr);
+    return HostBuffer(external, external, nbytes, instance_);
   }
   const std::uint64_t maximum = max_bytes(options_.alignment);
   if (nbytes > maximum) {
@@ -81,13 +82,14 @@ Result<HostBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) 
   }
   if (huge) ::madvise(memory, padded, MADV_HUGEPAGE);
   if (spec.zero) std::memset(memory, 0, nbytes);
-  return HostBuffer(static_cast<std::byte*>(memory), nbytes, instance_, false);
+  auto* const bytes = static_cast<std::byte*>(memory);
+  return HostBuffer(bytes, bytes, nbytes, instance_);
 }
 
 void Allocator::free(HostBuffer buf, std::size_t /*nbytes*/, const BufferSpec& spec) noexcept {
   if (process::forked()) return;
   if (!checks::freeable(buf, info()) || spec.external_ptr != nullptr) return;
-  std::free(buf.data());
+  std::free(buf.root_);
 }
 
 Result<void> Allocator::copyin(const HostBuffer& buf, std::span<const std::byte> src) {
@@ -114,7 +116,7 @@ Result<void> Allocator::synchronize() { return process::not_forked(backend); }
 Result<HostBuffer> Allocator::offset(const HostBuffer& buf, std::size_t nbytes, std::size_t byte_offset) {
   if (auto inside = checks::access(buf, nbytes, byte_offset, info(), "offset"); !inside)
     return fail(inside.error());
-  return HostBuffer(buf.data() + byte_offset, nbytes, instance_, true);
+  return HostBuffer(buf.root_, buf.data() + byte_offset, nbytes, instance_, true);
 }
 
 Result<void> Allocator::transfer(const HostBuffer& dest, const HostBuffer& src, std::size_t nbytes) {

@@ -55,12 +55,27 @@ struct AllocatorInfo {
 /// A backend's buffer: a handle that owns nothing by itself, cheap to move, which knows its extent and its
 /// root.
 template <class B>
-concept BufferHandle = std::is_object_v<B> && std::is_nothrow_move_constructible_v<B> &&
-                       std::is_nothrow_destructible_v<B> && requires(const B& buf) {
-                         { buf.nbytes() } noexcept -> std::same_as<std::size_t>;
-                         { buf.instance() } noexcept -> std::same_as<InstanceId>;
-                         { buf.is_view() } noexcept -> std::same_as<bool>;
-                       };
+concept BufferHandle = std::is_object_v<B> && requires(const B& buf) {
+  { buf.nbytes() } noexcept -> std::same_as<std::size_t>;
+  { buf.instance() } noexcept -> std::same_as<InstanceId>;
+  { buf.is_view() } noexcept -> std::same_as<bool>;
+} && std::is_nothrow_move_constructible_v<B> && std::is_nothrow_destructible_v<B>;
+
+/// A buffer that names its allocation: `block()` is the same for a root and its views, differs between the
+/// live allocations of an instance, and is 0 for an empty buffer. What an adaptor needs to remember something
+/// of a buffer.
+template <class B>
+concept BlockHandle = BufferHandle<B> && requires(const B& buf) {
+  { buf.block() } noexcept -> std::same_as<std::uintptr_t>;
+};
+
+/// A root that can be handed out as a smaller one, and back: `resized(nbytes)` is the same allocation with
+/// another size, up to the one it was made with. What an adaptor needs to serve a request from a larger
+/// block.
+template <class B>
+concept ResizableHandle = BufferHandle<B> && requires(const B& buf, std::size_t nbytes) {
+  { buf.resized(nbytes) } noexcept -> std::same_as<B>;
+};
 
 namespace detail {
 template <class A>

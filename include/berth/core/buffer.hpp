@@ -32,6 +32,7 @@ class Buffer {
   /// Takes over a buffer that `allocator` made with `spec` or adopted from its driver.
   [[nodiscard]] static Buffer own(PackedAllocator allocator, PackedBuffer handle,
                                   const BufferSpec& spec = {}) noexcept {
+    if (handle.empty()) return Buffer();
     return Buffer(std::move(allocator), std::move(handle), spec);
   }
 

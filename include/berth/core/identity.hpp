@@ -40,16 +40,22 @@ class TypeId {
   }
 
   friend bool operator==(TypeId a, TypeId b) noexcept {
-    return a.entry_ == b.entry_ || (a.entry_->global && b.entry_->global && a.entry_->name == b.entry_->name);
+    if (a.entry_ == b.entry_) return true;
+    return a.entry_->image != b.entry_->image && a.entry_->global && b.entry_->global &&
+           a.entry_->name == b.entry_->name;
   }
 
   /// The compiler's spelling of the type, for messages.
   [[nodiscard]] constexpr std::string_view name() const noexcept { return entry_->name; }
 
  private:
+  // One in each loaded image: the types of one image are told apart by their addresses alone.
+  [[gnu::visibility("hidden")]] static constexpr char image = 0;
+
   struct Entry {
     std::string_view name;
     bool global;
+    const char* image;
   };
 
   template <class T>
@@ -57,13 +63,14 @@ class TypeId {
     return __PRETTY_FUNCTION__;
   }
   static constexpr bool is_global(std::string_view name) noexcept {
-    for (const std::string_view local : {"{anonymous}", "(anonymous", "<lambda", "(lambda", "<unnamed"}) {
+    for (const std::string_view local :
+         {"{anonymous}", "(anonymous", "<lambda", "(lambda", "<unnamed", "(unnamed"}) {
       if (name.find(local) != std::string_view::npos) return false;
     }
     return true;
   }
   template <class T>
-  static constexpr Entry entry{spelling<T>(), is_global(spelling<T>())};
+  static constexpr Entry entry{spelling<T>(), is_global(spelling<T>()), &image};
 
   constexpr explicit TypeId(const Entry* entry) noexcept : entry_(entry) {}
   const Entry* entry_;

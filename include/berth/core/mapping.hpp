@@ -32,11 +32,12 @@ class [[nodiscard]] Mapping {
 
   Mapping() = default;
   /// A range that needs no unmapping.
-  explicit Mapping(std::span<std::byte> bytes) noexcept : bytes_(bytes) {}
+  [[nodiscard]] explicit Mapping(std::span<std::byte> bytes) noexcept : bytes_(bytes) {}
   /// `unmap(state, bytes)` runs once.
   template <class State>
-  Mapping(std::span<std::byte> bytes, const State& state,
-          Result<void> (*unmap)(const State& state, std::span<std::byte> bytes) noexcept) noexcept
+  [[nodiscard]] Mapping(std::span<std::byte> bytes, const State& state,
+                        Result<void> (*unmap)(const State& state,
+                                              std::span<std::byte> bytes) noexcept) noexcept
       : bytes_(bytes), unmap_(reinterpret_cast<void (*)()>(unmap)), call_(&call<State>) {
     static_assert(sizeof(State) <= state_bytes && std::is_trivially_copyable_v<State>);
     std::memcpy(state_.data(), &state, sizeof(State));

@@ -41,7 +41,8 @@ class BERTH_THREAD_ANNOTATION(capability("mutex")) Mutex {
 /// Holds a `Mutex` for a scope. Must be named.
 class [[nodiscard]] BERTH_THREAD_ANNOTATION(scoped_lockable) MutexLock {
  public:
-  explicit MutexLock(Mutex& mutex) BERTH_THREAD_ANNOTATION(acquire_capability(mutex)) : mutex_(mutex) {
+  [[nodiscard]] explicit MutexLock(Mutex& mutex) BERTH_THREAD_ANNOTATION(acquire_capability(mutex))
+      : mutex_(mutex) {
     mutex_.lock();
   }
   ~MutexLock() BERTH_THREAD_ANNOTATION(release_capability()) { mutex_.unlock(); }

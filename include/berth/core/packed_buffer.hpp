@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -55,6 +56,17 @@ class PackedBuffer {
   }
   [[nodiscard]] bool is_view() const noexcept { return !empty() && ops_->is_view(storage_.data()); }
 
+  /// See `BlockHandle`; 0 as well when the buffer that this holds does not name its allocation.
+  [[nodiscard]] std::uintptr_t block() const noexcept {
+    return !empty() && ops_->block != nullptr ? ops_->block(storage_.data()) : 0;
+  }
+  /// See `ResizableHandle`; empty when the buffer that this holds cannot be resized.
+  [[nodiscard]] PackedBuffer resized(std::size_t nbytes) const noexcept {
+    PackedBuffer other;
+    if (!empty() && ops_->resize != nullptr) ops_->resize(storage_.data(), nbytes, other);
+    return other;
+  }
+
   /// The backend's own buffer; null when this holds another type.
   template <BufferHandle B>
   [[nodiscard]] const B* as() const noexcept {
@@ -72,6 +84,9 @@ class PackedBuffer {
     std::size_t (*nbytes)(const std::byte* storage) noexcept;
     InstanceId (*instance)(const std::byte* storage) noexcept;
     bool (*is_view)(const std::byte* storage) noexcept;
+    std::uintptr_t (*block)(const std::byte* storage) noexcept;  // null: it names none
+    void (*resize)(const std::byte* storage, std::size_t nbytes,
+                   PackedBuffer& into) noexcept;                // null: it cannot
     void (*relocate)(std::byte* to, std::byte* from) noexcept;  // null: a copy of the bytes
     void (*destroy)(std::byte* storage) noexcept;               // null: nothing to do
   };
@@ -87,11 +102,31 @@ class PackedBuffer {
     std::destroy_at(&source);
   }
   template <class B>
+  static constexpr auto block_of() noexcept -> decltype(Ops::block) {
+    if constexpr (BlockHandle<B>) {
+      return [](const std::byte* storage) noexcept { return held<B>(storage).block(); };
+    } else {
+      return nullptr;
+    }
+  }
+  template <class B>
+  static constexpr auto resize_of() noexcept -> decltype(Ops::resize) {
+    if constexpr (ResizableHandle<B>) {
+      return [](const std::byte* storage, std::size_t nbytes, PackedBuffer& into) noexcept {
+        into = PackedBuffer(held<B>(storage).resized(nbytes));
+      };
+    } else {
+      return nullptr;
+    }
+  }
+  template <class B>
   static constexpr Ops ops_for{
       TypeId::of<B>(),
       [](const std::byte* storage) noexcept { return held<B>(storage).nbytes(); },
       [](const std::byte* storage) noexcept { return held<B>(storage).instance(); },
       [](const std::byte* storage) noexcept { return held<B>(storage).is_view(); },
+      block_of<B>(),
+      resize_of<B>(),
       std::is_trivially_copyable_v<B> ? nullptr : &relocate<B>,
       std::is_trivially_destructible_v<B>
           ? nullptr
@@ -118,6 +153,6 @@ class PackedBuffer {
   const Ops* ops_ = nullptr;
 };
 
-static_assert(BufferHandle<PackedBuffer>);
+static_assert(BlockHandle<PackedBuffer> && ResizableHandle<PackedBuffer>);
 
 }  // namespace berth::inline BERTH_ABI

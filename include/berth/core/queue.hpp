@@ -2,22 +2,27 @@
 #pragma once
 
 #include <berth/core/config.hpp>
+#include <berth/core/result.hpp>
 
 #include <string_view>
 #include <utility>
 
 namespace berth::inline BERTH_ABI {
 
-/// How one backend's native handles are counted. One constant object a backend and kind of handle; its
-/// address and name say whose handle it is. Null functions mean that the driver does not count: the caller
-/// keeps it alive.
+/// What berth does with one backend's native handles. One constant object a backend and kind of handle; it
+/// says whose handle it is. A backend whose driver does not count leaves `retain` and `release` null: the
+/// caller keeps the handle alive. `complete` and `wait` are for events only.
 struct HandleKind {
-  std::string_view backend;                ///< "opencl", "cuda", a user's own
+  const char* backend;                     ///< "opencl", "cuda", a user's own: a literal
   void (*retain)(void* native) noexcept;   ///< takes one more reference
   void (*release)(void* native) noexcept;  ///< gives one back; reports its own failures to the sink
+  Result<bool> (*complete)(void* native) noexcept =
+      nullptr;                                            ///< whether the work before the event has finished
+  Result<void> (*wait)(void* native) noexcept = nullptr;  ///< blocks the host until it has
 
   friend bool operator==(const HandleKind& a, const HandleKind& b) noexcept {
-    return &a == &b || (a.backend == b.backend && a.retain == b.retain && a.release == b.release);
+    return &a == &b || (std::string_view(a.backend) == b.backend && a.retain == b.retain &&
+                        a.release == b.release && a.complete == b.complete && a.wait == b.wait);
   }
 };
 
@@ -59,6 +64,17 @@ class NativeHandle {
   /// The native handle when it is of this kind; null otherwise.
   [[nodiscard]] void* native(const HandleKind& kind) const noexcept {
     return kind_ != nullptr && *kind_ == kind ? native_ : nullptr;
+  }
+  /// Whether the work before this event has finished; a failure of that work is its error. `unsupported` for
+  /// what is no event, or a backend that cannot tell.
+  [[nodiscard]] Result<bool> complete() const noexcept {
+    if (kind_ != nullptr && kind_->complete != nullptr) return kind_->complete(native_);
+    return fail(Error(Errc::unsupported, kind_ != nullptr ? kind_->backend : "").in("complete"));
+  }
+  /// Blocks the host until the work before this event has finished.
+  [[nodiscard]] Result<void> wait() const noexcept {
+    if (kind_ != nullptr && kind_->wait != nullptr) return kind_->wait(native_);
+    return fail(Error(Errc::unsupported, kind_ != nullptr ? kind_->backend : "").in("wait"));
   }
   /// The backend's name; empty when there is no handle.
   [[nodiscard]] std::string_view backend() const noexcept { return kind_ != nullptr ? kind_->backend : ""; }

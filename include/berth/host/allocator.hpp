@@ -16,12 +16,18 @@ class HostBuffer {
   [[nodiscard]] InstanceId instance() const noexcept { return instance_; }
   [[nodiscard]] bool is_view() const noexcept { return view_; }
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {data_, nbytes_}; }
+  [[nodiscard]] std::uintptr_t block() const noexcept { return reinterpret_cast<std::uintptr_t>(root_); }
+  [[nodiscard]] HostBuffer resized(std::size_t nbytes) const noexcept {
+    return {root_, root_, nbytes, instance_};
+  }
 
  private:
   friend class Allocator;
-  HostBuffer(std::byte* data, std::size_t nbytes, InstanceId instance, bool view) noexcept
-      : data_(data), nbytes_(nbytes), instance_(instance), view_(view) {}
+  HostBuffer(std::byte* root, std::byte* data, std::size_t nbytes, InstanceId instance,
+             bool view = false) noexcept
+      : root_(root), data_(data), nbytes_(nbytes), instance_(instance), view_(view) {}
 
+  std::byte* root_;
   std::byte* data_;
   std::size_t nbytes_;
   InstanceId instance_;

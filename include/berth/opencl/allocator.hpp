@@ -23,6 +23,10 @@ class ClBuffer {
   [[nodiscard]] std::size_t nbytes() const noexcept { return nbytes_; }
   [[nodiscard]] InstanceId instance() const noexcept { return instance_; }
   [[nodiscard]] bool is_view() const noexcept { return view_; }
+  [[nodiscard]] std::uintptr_t block() const noexcept { return reinterpret_cast<std::uintptr_t>(block_); }
+  [[nodiscard]] ClBuffer resized(std::size_t nbytes) const noexcept {
+    return {block_, byte_offset_, nbytes, instance_, view_};
+  }
   /// Where this starts in `root()`.
   [[nodiscard]] std::size_t byte_offset() const noexcept { return byte_offset_; }
   /// The buffer object itself, never a sub-buffer; null when this is empty. Not retained.

@@ -16,7 +16,7 @@ void distinct_blocks(Context<A>& t) {
   std::vector<Lease<A>> leases;
   leases.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    bytes.push_back(pattern(1 + i * 97 % 5000, static_cast<std::uint32_t>(i)));
+    bytes.push_back(pattern(1 + i * 2371 % 5000, static_cast<std::uint32_t>(i)));
     auto lease = t.alloc_with(bytes.back());
     if (!lease) return;
     leases.push_back(std::move(*lease));
