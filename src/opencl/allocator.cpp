@@ -321,9 +321,10 @@ Result<void> Allocator::transfer(const ClBuffer& dest, const ClBuffer& src, std:
   if (auto unmapped = dest.block_->check_unmapped(dest.byte_offset(), nbytes, true, call); !unmapped)
     return unmapped;
 
-  // Ordered on the source's queue too: the copy waits for a marker there, and later work there for the copy.
+  // Ordered on the queue of the source's instance too: the copy waits for a marker there, and later work there for the
+  // copy. Handles of one instance are ordered by whoever made them, with record and wait.
   const cl_command_queue source_queue = native_queue(from.queue);
-  const bool two_queues = source_queue != queue();
+  const bool two_queues = &from != instance_.get() && source_queue != queue();
   cl_event before = nullptr;
   if (two_queues) {
     if (auto marked = check(clEnqueueMarkerWithWaitList(source_queue, 0, nullptr, &before),

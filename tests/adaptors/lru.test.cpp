@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <new>
 #include <thread>
 
 #include "support/catch.hpp"
@@ -510,34 +509,6 @@ TEST_CASE("threads share the cache: no block twice, the budget kept", "[threads]
   CHECK_FALSE(wrong);
   CHECK(lru.statistics().live_bytes == 0);
   CHECK(lru.statistics().hits + lru.statistics().misses == 4 * scaled(20'000));
-}
-
-}  // namespace
-
-// Counts allocations of the program, to show that `free` makes none.
-namespace {
-std::atomic<std::size_t> news{0};
-}
-void* operator new(std::size_t nbytes) {
-  ++news;
-  if (void* memory = std::malloc(nbytes)) return memory;
-  std::abort();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-
-namespace {
-
-TEST_CASE("free allocates nothing: its room is made at alloc") {
-  auto lru = *LruAllocator<host::Allocator>::create(*host::Allocator::open());
-  std::vector<host::HostBuffer> buffers;
-  buffers.reserve(100);
-  for (std::size_t i = 0; i < 100; ++i) buffers.push_back(*lru.alloc(64 + i, {}));
-  const std::size_t before = news;
-  for (const auto& buf : buffers) lru.free(buf, buf.nbytes(), {});
-  CHECK(news == before);
-  for (std::size_t i = 0; i < 100; ++i) static_cast<void>(lru.alloc(64 + i, {}));
-  CHECK(news == before);  // nor does a hit
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <berth/adaptors/failing.hpp>
 #include <berth/adaptors/limiting.hpp>
+#include <berth/adaptors/lru.hpp>
 #include <berth/adaptors/statistics.hpp>
 #include <berth/testing/conformance.hpp>
 
@@ -81,6 +82,28 @@ void require_conformance_in_every_form(const std::function<berth::Result<A>()>& 
     using Failing = FailingAllocator<A>;
     require_conformance<Failing>(
         adapted.template operator()<Failing>([](A a) { return Failing(std::move(a)); }), typed_skips);
+  }
+  SECTION("under LruAllocator") {
+    using Cached = LruAllocator<A>;
+    require_conformance<Cached>(
+        [&make]() -> Result<Cached> {
+          auto allocator = make();
+          if (!allocator) return fail(allocator.error());
+          return Cached::create(std::move(*allocator));
+        },
+        typed_skips);
+  }
+  SECTION("packed, under LruAllocator with size classes, packed") {
+    require_conformance<PackedAllocator>(
+        [&make]() -> Result<PackedAllocator> {
+          auto allocator = make();
+          if (!allocator) return fail(allocator.error());
+          auto cached =
+              LruAllocator<PackedAllocator>::create(pack(std::move(*allocator)), {.size_classes = true});
+          if (!cached) return fail(cached.error());
+          return pack(std::move(*cached));
+        },
+        packed_skips);
   }
   SECTION("packed, under every adaptor, packed") {
     require_conformance<PackedAllocator>(adapted.template operator()<PackedAllocator>([](A a) {
