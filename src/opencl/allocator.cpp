@@ -53,10 +53,19 @@ Result<void> check_queue(cl_context context, cl_command_queue queue, const char*
   return {};
 }
 
-Result<std::shared_ptr<detail::Instance>> make_instance(Handle<cl_context> context, Queue queue,
+// A reference of berth's own.
+Result<Queue> retained_queue(cl_command_queue queue) {
+  auto handle = Handle<cl_command_queue>::borrow(queue);
+  if (!handle) return fail(handle.error());
+  return adopt_queue(handle->release());
+}
+
+Result<std::shared_ptr<detail::Instance>> make_instance(Handle<cl_context> context, cl_command_queue native,
                                                         const Options& options) {
-  const auto device = query<cl_device_id>(native_queue(queue), CL_QUEUE_DEVICE);
+  const auto device = query<cl_device_id>(native, CL_QUEUE_DEVICE);
   if (!device) return fail(device.error());
+  auto queue = retained_queue(native);
+  if (!queue) return fail(queue.error());
   const auto description = describe(*device);
   if (!description) return fail(description.error());
 
@@ -69,7 +78,7 @@ Result<std::shared_ptr<detail::Instance>> make_instance(Handle<cl_context> conte
   }
   instance->context = std::move(context);
   instance->device = *device;
-  instance->queue = std::move(queue);
+  instance->queue = std::move(*queue);
   instance->id = next_instance_id();
   instance->base_alignment = description->base_alignment;
   instance->max_bytes = description->max_alloc_bytes;
@@ -120,10 +129,12 @@ cl_mem_flags flags_for(const BufferSpec& spec, bool unified_memory) noexcept {
   return CL_MEM_READ_WRITE;
 }
 
-void CL_CALLBACK on_deleted(cl_mem, void* external) noexcept {
-  auto& deleted = static_cast<detail::External*>(external)->deleted;
-  deleted.store(true, std::memory_order_release);
-  deleted.notify_all();
+using SharedExternal = std::shared_ptr<detail::External>;
+
+void CL_CALLBACK on_deleted(cl_mem, void* shared) noexcept {
+  const std::unique_ptr<SharedExternal> external(static_cast<SharedExternal*>(shared));
+  (*external)->deleted.store(true, std::memory_order_release);
+  (*external)->deleted.notify_all();
 }
 
 cl_map_flags map_flags(Access access) noexcept {
@@ -153,7 +164,7 @@ Result<Allocator> Allocator::open(cl_device_id device, const Options& options) {
   auto stream = make_stream(device);
   if (!stream) return fail(stream.error());
   Queue queue = adopt_queue(stream->queue.release());
-  auto instance = make_instance(std::move(stream->context), queue, options);
+  auto instance = make_instance(std::move(stream->context), native_queue(queue), options);
   if (!instance) return fail(instance.error());
   return Allocator(std::move(*instance), std::move(queue));
 }
@@ -161,10 +172,13 @@ Result<Allocator> Allocator::open(cl_device_id device, const Options& options) {
 Result<Allocator> Allocator::borrow(cl_context context, cl_command_queue queue, const Options& options) {
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   if (auto right = check_queue(context, queue, "borrow"); !right) return fail(right.error());
-  Queue retained = borrow_queue(queue);
-  auto instance = make_instance(Handle<cl_context>::borrow(context), retained, options);
+  auto own_queue = retained_queue(queue);
+  if (!own_queue) return fail(own_queue.error());
+  auto own_context = Handle<cl_context>::borrow(context);
+  if (!own_context) return fail(own_context.error());
+  auto instance = make_instance(std::move(*own_context), queue, options);
   if (!instance) return fail(instance.error());
-  return Allocator(std::move(*instance), std::move(retained));
+  return Allocator(std::move(*instance), std::move(*own_queue));
 }
 
 Result<Allocator> Allocator::adopt(cl_context context, cl_command_queue queue, const Options& options) {
@@ -199,12 +213,12 @@ Result<ClBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) {
                     .limited_to(instance_->max_bytes));
   }
 
-  std::unique_ptr<detail::External> external;
+  SharedExternal external;
   if (spec.external_ptr != nullptr) {
     auto claim =
         HostRange::claim(std::span(static_cast<const std::byte*>(spec.external_ptr), nbytes), backend);
     if (!claim) return fail(claim.error());
-    external = std::make_unique<detail::External>();
+    external = std::make_shared<detail::External>();
     external->claim = std::move(*claim);
   }
 
@@ -215,11 +229,13 @@ Result<ClBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) {
   if (status != CL_SUCCESS) return fail(error(status, "clCreateBuffer", Doing::allocating).asking(nbytes));
 
   if (external != nullptr) {
-    if (auto told = check(clSetMemObjectDestructorCallback(mem.get(), &on_deleted, external.get()),
+    auto shared = std::make_unique<SharedExternal>(external);
+    if (auto told = check(clSetMemObjectDestructorCallback(mem.get(), &on_deleted, shared.get()),
                           "clSetMemObjectDestructorCallback", Doing::allocating);
         !told) {
       return fail(told.error());
     }
+    static_cast<void>(shared.release());  // the callback's
   } else if (instance_->commit_queue) {
     if (auto done = commit(instance_->commit_queue.get(), mem.get(), nbytes); !done) {
       return fail(Error(done.error()).asking(nbytes));
@@ -235,7 +251,6 @@ Result<ClBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) {
   }
   auto* block = new (std::nothrow) detail::Block(*instance_, std::move(mem), nbytes, std::move(external));
   if (block == nullptr) {
-    static_cast<void>(external.release());  // the destructor callback is still to come and writes to it
     return fail(Error(Errc::out_of_memory, "host").in("alloc").asking(sizeof(detail::Block)));
   }
   return ClBuffer(block, 0, nbytes, instance_->id, false);
@@ -379,7 +394,7 @@ Result<Mapping> Allocator::map(const ClBuffer& buf, Access access, std::size_t n
   void* address = clEnqueueMapBuffer(queue(), buf.root(), CL_TRUE, map_flags(access), from_root, nbytes, 0,
                                      nullptr, nullptr, &status);
   if (status != CL_SUCCESS) {
-    buf.block_->end_map(from_root, nbytes);
+    buf.block_->end_map(from_root, nbytes, true);
     return fail(error(status, "clEnqueueMapBuffer", Doing::moving).asking(nbytes).at(from_root));
   }
 
@@ -395,8 +410,8 @@ Result<Mapping> Allocator::map(const ClBuffer& buf, Access access, std::size_t n
         auto unmapped = check(
             clEnqueueUnmapMemObject(live.queue, live.block->root.get(), bytes.data(), 0, nullptr, nullptr),
             "clEnqueueUnmapMemObject", Doing::moving);
+        live.block->end_map(live.byte_offset, bytes.size(), unmapped.has_value());
         if (unmapped) unmapped = check(clFlush(live.queue), "clFlush", Doing::moving);
-        live.block->end_map(live.byte_offset, bytes.size());
         return unmapped;
       });
 }
@@ -421,18 +436,23 @@ Result<Allocator> Allocator::on(const Queue& queue) {
   if (*device != instance_->device) {
     return fail(Error(Errc::invalid_argument, backend).in("on").because("the queue is of another device"));
   }
-  return Allocator(instance_, queue);
+  auto own = retained_queue(*native);
+  if (!own) return fail(own.error());
+  return Allocator(instance_, std::move(*own));
 }
 
 Result<void> Allocator::record_use(const ClBuffer& buf, const Queue& queue) {
   if (auto usable = process::usable(backend); !usable) return usable;
   if (auto owned = checks::own(buf, info(), "record_use"); !owned) return owned;
-  if (auto native = same_context(queue, "record_use"); !native) return fail(native.error());
+  const auto native = same_context(queue, "record_use");
+  if (!native) return fail(native.error());
   // The driver itself keeps an object until the commands that use it are done, on whatever queue (OpenCL 3.0,
   // clReleaseMemObject). Only memory of the caller's, which free has to wait for, needs the queues by name.
   if (buf.block_ != nullptr && buf.block_->external != nullptr) {
+    auto own = retained_queue(*native);
+    if (!own) return fail(own.error());
     const MutexLock lock(buf.block_->external->mutex);
-    buf.block_->external->queues.push_back(queue);
+    buf.block_->external->queues.push_back(std::move(*own));
   }
   return {};
 }
@@ -496,10 +516,17 @@ Result<ClBuffer> Allocator::take(cl_mem mem, bool retain) {
     root_bytes = *size;
   }
   auto root = Handle<cl_mem>::borrow(*parent != nullptr ? *parent : mem);
-  auto* block = new (std::nothrow) detail::Block(*instance_, std::move(root), root_bytes, nullptr);
+  if (!root) return fail(root.error());
+  Handle<cl_mem> sub_buffer;
+  if (*parent != nullptr) {
+    auto own = Handle<cl_mem>::borrow(mem);
+    if (!own) return fail(own.error());
+    sub_buffer = std::move(*own);
+  }
+  auto* block = new (std::nothrow) detail::Block(*instance_, std::move(*root), root_bytes, nullptr);
   if (block == nullptr)
     return fail(Error(Errc::out_of_memory, "host").in(call).asking(sizeof(detail::Block)));
-  if (*parent != nullptr) block->keep(origin, *nbytes, Handle<cl_mem>::borrow(mem));
+  if (sub_buffer) block->keep(origin, *nbytes, std::move(sub_buffer));
   if (!retain) release(mem);
   return ClBuffer(block, origin, *nbytes, instance_->id, false);
 }

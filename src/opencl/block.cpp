@@ -27,8 +27,8 @@ Result<void> Block::begin_map(std::size_t byte_offset, std::size_t size, bool wr
   return {};
 }
 
-void Block::end_map(std::size_t byte_offset, std::size_t size) noexcept {
-  {
+void Block::end_map(std::size_t byte_offset, std::size_t size, bool unmapped) noexcept {
+  if (unmapped) {
     const MutexLock lock(mutex_);
     const auto ended = std::ranges::find_if(maps_, [&](const MappedRange& live) {
       return live.byte_offset == byte_offset && live.nbytes == size;
@@ -75,16 +75,18 @@ void Block::keep(std::size_t origin, std::size_t size, Handle<cl_mem> mem) {
 }
 
 Block::~Block() {
+  // What the driver did not take back, a map or a reference, keeps the object for good: no deletion to wait
+  // for.
+  bool deletes = true;
   {
     const MutexLock lock(mutex_);
-    sub_buffers_.clear();  // before the root: they keep it alive
+    deletes = maps_.empty();
+    // Before the root: they keep it alive.
+    for (SubBuffer& kept : sub_buffers_) deletes = opencl::release(kept.mem.release()) && deletes;
   }
-  if (external == nullptr || !root || !process::may_release()) return;
-  if (auto released = check(clReleaseMemObject(root.release()), "clReleaseMemObject"); !released) {
-    report(released.error());
-    return;
-  }
-  external->deleted.wait(false, std::memory_order_acquire);
+  if (external == nullptr || !root) return;
+  deletes = opencl::release(root.release()) && deletes;
+  if (deletes) external->deleted.wait(false, std::memory_order_acquire);
 }
 
 }  // namespace berth::inline BERTH_ABI::opencl::detail

@@ -28,7 +28,8 @@ struct Instance {
   bool unified_memory = false;
 };
 
-/// What a block over the caller's memory knows besides.
+/// What a block over the caller's memory knows besides. The destructor callback shares it: it comes even when
+/// nobody waits for it any more.
 struct External {
   HostRange claim;
   std::atomic<bool> deleted{false};  ///< set by the buffer object's destructor callback
@@ -41,7 +42,7 @@ struct External {
 class Block {
  public:
   Block(const Instance& owner, Handle<cl_mem> object, std::size_t size,
-        std::unique_ptr<External> memory) noexcept
+        std::shared_ptr<External> memory) noexcept
       : instance(owner), nbytes(size), external(std::move(memory)), root(std::move(object)) {}
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -55,7 +56,8 @@ class Block {
   /// write undefined, and an unmap is ambiguous when two share an address.
   [[nodiscard]] Result<void> begin_map(std::size_t byte_offset, std::size_t size, bool writes)
       BERTH_EXCLUDES(mutex_);
-  void end_map(std::size_t byte_offset, std::size_t size) noexcept BERTH_EXCLUDES(mutex_);
+  /// `unmapped` false: the driver refused, so the range stays mapped for good.
+  void end_map(std::size_t byte_offset, std::size_t size, bool unmapped) noexcept BERTH_EXCLUDES(mutex_);
 
   /// `mapped` when a command that reads, or writes, the range would meet a live map: the device may not use a
   /// region mapped for writing, nor write one mapped for reading (OpenCL 3.0, clEnqueueMapBuffer).
@@ -70,7 +72,7 @@ class Block {
 
   const Instance& instance;
   const std::size_t nbytes;                  ///< of the root object
-  const std::unique_ptr<External> external;  ///< null when the memory is the driver's
+  const std::shared_ptr<External> external;  ///< null when the memory is the driver's
   Handle<cl_mem> root;
 
  private:

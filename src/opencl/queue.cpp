@@ -8,8 +8,11 @@ namespace berth::inline BERTH_ABI::opencl {
 namespace {
 
 template <class T>
-void retain_handle(void* native) noexcept {
-  if (process::may_release()) HandleTraits<T>::retain(static_cast<T>(native));
+bool retain_handle(void* native) noexcept {
+  if (!process::may_release()) return true;  // nor is it released
+  const auto retained = check(HandleTraits<T>::retain(static_cast<T>(native)), HandleTraits<T>::retain_call);
+  if (!retained) report(retained.error());
+  return retained.has_value();
 }
 template <class T>
 void release_handle(void* native) noexcept {

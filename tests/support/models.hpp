@@ -47,7 +47,10 @@ struct Cut {
 struct Native {
   std::atomic<int> references{1};
 
-  static void retain(void* native) noexcept { ++static_cast<Native*>(native)->references; }
+  static bool retain(void* native) noexcept {
+    ++static_cast<Native*>(native)->references;
+    return true;
+  }
   static void release(void* native) noexcept { --static_cast<Native*>(native)->references; }
 };
 inline constexpr HandleKind queue_kind{"model", Native::retain, Native::release};

@@ -18,10 +18,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -83,6 +85,16 @@ Value property(T object, cl_uint param) {
 template <class T>
 cl_uint references(T object) {
   return property<cl_uint>(object, Object<T>::count);
+}
+
+/// How many references there are once that is `expected`, or after two seconds: a driver's threads give
+/// theirs back a little after the work that held them has ended.
+template <class T>
+cl_uint settled(T object, cl_uint expected) {
+  for (int i = 0; i < 2000 && references(object) != expected; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return references(object);
 }
 
 /// Holds one reference to an object. Move-only.

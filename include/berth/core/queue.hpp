@@ -13,8 +13,9 @@ namespace berth::inline BERTH_ABI {
 /// says whose handle it is. A backend whose driver does not count leaves `retain` and `release` null: the
 /// caller keeps the handle alive. `complete` and `wait` are for events only.
 struct HandleKind {
-  const char* backend;                     ///< "opencl", "cuda", a user's own: a literal
-  void (*retain)(void* native) noexcept;   ///< takes one more reference
+  const char* backend;  ///< "opencl", "cuda", a user's own: a literal
+  bool (*retain)(
+      void* native) noexcept;  ///< takes one more reference; false, and told to the sink, if it cannot
   void (*release)(void* native) noexcept;  ///< gives one back; reports its own failures to the sink
   Result<bool> (*complete)(void* native) noexcept =
       nullptr;                                            ///< whether the work before the event has finished
@@ -38,12 +39,12 @@ class NativeHandle {
   }
   /// Takes a reference of its own where the backend counts; else the caller keeps `native` alive.
   [[nodiscard]] static NativeHandle borrow(const HandleKind& kind, void* native) noexcept {
-    if (native != nullptr && kind.retain != nullptr) kind.retain(native);
+    if (native != nullptr && kind.retain != nullptr && !kind.retain(native)) return {};
     return NativeHandle(&kind, native);
   }
 
   NativeHandle(const NativeHandle& other) noexcept : NativeHandle(other.kind_, other.native_) {
-    if (native_ != nullptr && kind_->retain != nullptr) kind_->retain(native_);
+    if (native_ != nullptr && kind_->retain != nullptr && !kind_->retain(native_)) native_ = nullptr;
   }
   NativeHandle(NativeHandle&& other) noexcept
       : kind_(std::exchange(other.kind_, nullptr)), native_(std::exchange(other.native_, nullptr)) {}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "bench.hpp"
+
+#include <fmt/format.h>
+#include <berth/core/config.hpp>
+
+#include <array>
+#include <cstdio>
+
+#include "json.hpp"
+#include "progress.hpp"
+#include "table.hpp"
+
+namespace berth::tool {
+namespace {
+
+constexpr std::array benches{
+    Bench{"packed_call",
+          "What does a PackedAllocator add to a call of the typed allocator? (one alloc with its free)",
+          bench_packed_call},
+};
+
+std::vector<BenchRow> measure(const Bench& bench) {
+  Progress progress(stderr_is_terminal());
+  return bench.run([&](unsigned run, unsigned runs) {
+    progress.show(fmt::format("{}: run {} of {}", bench.name, run, runs));
+  });
+}
+
+void print_json(const Bench& bench, const std::vector<BenchRow>& rows) {
+  for (const BenchRow& row : rows) {
+    print_json_line({{"bench", bench.name},
+                     {"case", row.what},
+                     {"value", row.value},
+                     {"unit", row.unit},
+                     {"peer", text_or_null(row.peer)},
+                     {"version", row.version}});
+  }
+}
+
+void print_text(const Bench& bench, const std::vector<BenchRow>& rows) {
+  Table table({{"case"}, {"value", Table::Align::right}, {"unit"}, {"whose"}, {"version"}});
+  for (const BenchRow& row : rows) {
+    table.row({row.what, fmt::format("{:.2f}", row.value), row.unit, row.peer.empty() ? "berth" : row.peer,
+               row.version});
+  }
+  fmt::print("{}: {}\n{}", bench.name, bench.question, table.text(2));
+}
+
+}  // namespace
+
+std::string berth_version() {
+  return fmt::format("{}.{}.{}", BERTH_VERSION_MAJOR, BERTH_VERSION_MINOR, BERTH_VERSION_PATCH);
+}
+
+ExitStatus run_bench(const BenchOptions& options) {
+  bool any = false;
+  for (const Bench& bench : benches) {
+    if (bench.name.find(options.filter) == std::string_view::npos) continue;
+    any = true;
+    const auto rows = measure(bench);
+    options.json ? print_json(bench, rows) : print_text(bench, rows);
+    std::fflush(stdout);
+  }
+  if (any) return ExitStatus::success;
+  fmt::print(stderr, "berth bench: no bench's name contains '{}'; there are:\n", options.filter);
+  for (const Bench& bench : benches) fmt::print(stderr, "  {}\n", bench.name);
+  return ExitStatus::error;
+}
+
+}  // namespace berth::tool

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exit_status.hpp"
+
+namespace berth::tool {
+
+struct BenchOptions {
+  std::string filter;  ///< a part of a bench's name; empty for all
+  bool json = false;   ///< one object a line: a row
+};
+
+/// `berth bench`: measures, beside what others offer.
+[[nodiscard]] ExitStatus run_bench(const BenchOptions& options);
+
+/// One number of a bench.
+struct BenchRow {
+  std::string what;  ///< the case
+  double value = 0;
+  std::string unit;
+  std::string peer;     ///< whose number it is; empty for berth's own
+  std::string version;  ///< of the peer, or of berth
+};
+
+/// Says that run `run` of `runs` begins.
+using BenchProgress = std::function<void(unsigned run, unsigned runs)>;
+
+/// A set of cases that are measured together.
+struct Bench {
+  std::string_view name;
+  std::string_view question;  ///< what it answers, for a person
+  std::vector<BenchRow> (*run)(const BenchProgress& progress);
+};
+
+/// What a type-erased allocator adds to a call.
+[[nodiscard]] std::vector<BenchRow> bench_packed_call(const BenchProgress& progress);
+
+/// "0.1.0"
+[[nodiscard]] std::string berth_version();
+
+}  // namespace berth::tool

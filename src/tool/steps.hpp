@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "stopwatch.hpp"
+
+namespace berth::tool {
+
+/// What the tour does on a device, in the order of its table.
+enum class Step : std::uint8_t {
+  set_up,          ///< opening the device, compiling the kernel, memory of the host
+  read_file,       ///< into host memory
+  allocate,        ///< device memory
+  host_to_device,  ///< copyin
+  count,           ///< the histogram on the device
+  device_to_host,  ///< copyout
+  compare,         ///< the bytes that came back with those that were sent
+  whole,           ///< all of the above but the set-up
+  host_count,      ///< the histogram on the host, a pass of its own
+};
+
+inline constexpr std::size_t step_count = static_cast<std::size_t>(Step::host_count) + 1;
+
+/// The step's name in JSON.
+[[nodiscard]] constexpr const char* key(Step step) noexcept {
+  switch (step) {
+    case Step::set_up:
+      return "set_up";
+    case Step::read_file:
+      return "read_file";
+    case Step::allocate:
+      return "allocate";
+    case Step::host_to_device:
+      return "host_to_device";
+    case Step::count:
+      return "kernel";
+    case Step::device_to_host:
+      return "device_to_host";
+    case Step::compare:
+      return "compare";
+    case Step::whole:
+      return "whole";
+    case Step::host_count:
+      return "host_histogram";
+  }
+  return "";
+}
+
+/// The step's name for a person.
+[[nodiscard]] constexpr const char* label(Step step) noexcept {
+  switch (step) {
+    case Step::set_up:
+      return "set up";
+    case Step::read_file:
+      return "read file";
+    case Step::allocate:
+      return "allocate";
+    case Step::host_to_device:
+      return "host to device";
+    case Step::count:
+      return "histogram";
+    case Step::device_to_host:
+      return "device to host";
+    case Step::compare:
+      return "compare bytes";
+    case Step::whole:
+      return "whole, after set up";
+    case Step::host_count:
+      return "host histogram, apart";
+  }
+  return "";
+}
+
+/// Whether the step handles the file's bytes, so that a rate means something.
+[[nodiscard]] constexpr bool moves_bytes(Step step) noexcept {
+  return step != Step::set_up && step != Step::allocate;
+}
+
+/// Time spent in each step.
+class StepTimes {
+ public:
+  [[nodiscard]] Nanoseconds& operator[](Step step) noexcept { return times_[static_cast<std::size_t>(step)]; }
+  [[nodiscard]] Nanoseconds operator[](Step step) const noexcept {
+    return times_[static_cast<std::size_t>(step)];
+  }
+
+ private:
+  std::array<Nanoseconds, step_count> times_{};
+};
+
+/// Adds the time of a scope to a step.
+class [[nodiscard]] TimedStep {
+ public:
+  TimedStep(StepTimes& times, Step step) noexcept : time_(times[step]) {}
+  TimedStep(const TimedStep&) = delete;
+  TimedStep& operator=(const TimedStep&) = delete;
+  ~TimedStep() { time_ += stopwatch_.elapsed(); }
+
+ private:
+  Nanoseconds& time_;
+  Stopwatch stopwatch_;
+};
+
+}  // namespace berth::tool
