@@ -107,6 +107,7 @@ Result<void> Allocator::copyout(std::span<std::byte> dst, const HostBuffer& buf)
 }
 
 Result<std::uintptr_t> Allocator::addr(const HostBuffer& buf) {
+  if (auto usable = process::not_forked(backend); !usable) return fail(usable.error());
   if (auto owned = checks::own(buf, info(), "addr"); !owned) return fail(owned.error());
   return buf.nbytes() == 0 ? 0 : reinterpret_cast<std::uintptr_t>(buf.data());
 }
@@ -114,6 +115,7 @@ Result<std::uintptr_t> Allocator::addr(const HostBuffer& buf) {
 Result<void> Allocator::synchronize() { return process::not_forked(backend); }
 
 Result<HostBuffer> Allocator::offset(const HostBuffer& buf, std::size_t nbytes, std::size_t byte_offset) {
+  if (auto usable = process::not_forked(backend); !usable) return fail(usable.error());
   if (auto inside = checks::access(buf, nbytes, byte_offset, info(), "offset"); !inside)
     return fail(inside.error());
   return HostBuffer(buf.root_, buf.data() + byte_offset, nbytes, instance_, true);

@@ -298,6 +298,7 @@ Result<void> Allocator::copyout(std::span<std::byte> dst, const ClBuffer& buf) {
 }
 
 Result<std::uintptr_t> Allocator::addr(const ClBuffer& buf) {
+  if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   if (auto owned = checks::own(buf, info(), "addr"); !owned) return fail(owned.error());
   if (buf.nbytes() == 0) return 0;
   return fail(Error(Errc::unsupported, backend).in("addr"));
@@ -309,6 +310,7 @@ Result<void> Allocator::synchronize() {
 }
 
 Result<ClBuffer> Allocator::offset(const ClBuffer& buf, std::size_t nbytes, std::size_t byte_offset) {
+  if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   if (auto inside = checks::access(buf, nbytes, byte_offset, info(), "offset"); !inside)
     return fail(inside.error());
   return ClBuffer(buf.block_, buf.byte_offset() + byte_offset, nbytes, instance_->id, true);
@@ -336,8 +338,8 @@ Result<void> Allocator::transfer(const ClBuffer& dest, const ClBuffer& src, std:
   if (auto unmapped = dest.block_->check_unmapped(dest.byte_offset(), nbytes, true, call); !unmapped)
     return unmapped;
 
-  // Ordered on the queue of the source's instance too: the copy waits for a marker there, and later work there for the
-  // copy. Handles of one instance are ordered by whoever made them, with record and wait.
+  // Ordered on the queue of the source's instance too: the copy waits for a marker there, and later work
+  // there for the copy. Handles of one instance are ordered by whoever made them, with record and wait.
   const cl_command_queue source_queue = native_queue(from.queue);
   const bool two_queues = &from != instance_.get() && source_queue != queue();
   cl_event before = nullptr;

@@ -55,8 +55,11 @@ class Reader {
 
 Result<std::vector<cl_platform_id>> platform_ids() {
   cl_uint count = 0;
-  if (auto got = check(clGetPlatformIDs(0, nullptr, &count), "clGetPlatformIDs"); !got)
-    return fail(got.error());
+  auto got = check(clGetPlatformIDs(0, nullptr, &count), "clGetPlatformIDs");
+  if (!got && got.error().code() == Errc::no_device) {  // cl_khr_icd: CL_PLATFORM_NOT_FOUND_KHR
+    return fail(Error(got.error()).because("no OpenCL driver is installed"));
+  }
+  if (!got) return fail(got.error());
   if (count == 0) {
     return fail(
         Error(Errc::no_device, backend).in("clGetPlatformIDs").because("no OpenCL driver is installed"));

@@ -11,6 +11,7 @@
 #include <berth/opencl/allocator.hpp>
 #include <berth/opencl/discovery.hpp>
 
+#include <dlfcn.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -21,7 +22,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <span>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -129,10 +132,25 @@ Owned<T> retained(T object) {
 
 // The device.
 
+/// A test that is meant to run under layers must not pass without them, as it would with a loader that has
+/// none.
+inline void require_layers() {
+  const char* const layers = std::getenv("OPENCL_LAYERS");
+  if (layers == nullptr) return;
+  std::istringstream paths(layers);
+  for (std::string path; std::getline(paths, path, ':');) {
+    INFO("OPENCL_LAYERS names " << path << ", which the loader has not loaded");
+    void* const layer = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    REQUIRE(layer != nullptr);
+    ::dlclose(layer);
+  }
+}
+
 /// The first device of the loader's that can run kernels.
 inline berth::opencl::DeviceDescription device() {
   const auto found = berth::opencl::platforms();
   REQUIRE(message(found) == "ok");
+  require_layers();
   for (const auto& platform : *found) {
     for (const auto& described : platform.devices) {
       if (described.available && described.compiler) return described;
