@@ -27,7 +27,7 @@ endfunction()
 # berth_test(NAME <name> LABELS <label>... [SOURCES <file>...] [LIBS <target>...])
 #
 # A Catch2 program, registered as one test. The name core.error stands for the source core/error.test.cpp,
-# unless SOURCES says otherwise. berth::berth is always linked.
+# unless SOURCES says otherwise. berth::berth is always linked. The target tests_<label> builds all with that label.
 function(berth_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "LABELS;SOURCES;LIBS")
   if(NOT arg_SOURCES)
@@ -41,6 +41,12 @@ function(berth_test)
   target_link_libraries(${target} PRIVATE berth::berth berth_test_main ${arg_LIBS})
   add_test(NAME ${arg_NAME} COMMAND ${target} ${BERTH_CATCH_ARGUMENTS})
   berth_test_properties(${arg_NAME} LABELS ${arg_LABELS})
+  foreach(label IN LISTS arg_LABELS)
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+    endif()
+    add_dependencies(tests_${label} ${target})
+  endforeach()
 endfunction()
 
 # berth_script_test(NAME <name> LABELS <label>... COMMAND <script> <argument>...): a check written in Python; the
@@ -70,6 +76,7 @@ endfunction()
 function(berth_check_headers_alone)
   add_library(berth_headers_alone OBJECT)
   berth_own_target(berth_headers_alone)
+  target_compile_options(berth_headers_alone PRIVATE -O0 -g0)
   foreach(target IN LISTS ARGN)
     target_link_libraries(berth_headers_alone PRIVATE ${target})
     get_target_property(headers ${target} HEADER_SET)

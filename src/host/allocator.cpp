@@ -24,8 +24,9 @@ constexpr std::uint64_t max_bytes(std::size_t alignment) noexcept {
 }
 
 std::uint64_t total_bytes() noexcept {
-  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  static const std::uint64_t total = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                                     static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return total;
 }
 
 }  // namespace

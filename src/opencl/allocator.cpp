@@ -266,6 +266,7 @@ void Allocator::free(ClBuffer buf, std::size_t /*nbytes*/, const BufferSpec& /*s
       if (auto done = check(clFinish(queue), "clFinish", Doing::moving); !done) report(done.error());
     };
     finish(queue());
+    if (queue() != native_queue(instance_->queue)) finish(native_queue(instance_->queue));
     const MutexLock lock(external->mutex);
     for (const Queue& used : external->queues) finish(native_queue(used));
   }
@@ -301,7 +302,7 @@ Result<std::uintptr_t> Allocator::addr(const ClBuffer& buf) {
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   if (auto owned = checks::own(buf, info(), "addr"); !owned) return fail(owned.error());
   if (buf.nbytes() == 0) return 0;
-  return fail(Error(Errc::unsupported, backend).in("addr"));
+  return fail(Error(Errc::unsupported, backend).in("addr").because("core OpenCL has no device addresses"));
 }
 
 Result<void> Allocator::synchronize() {

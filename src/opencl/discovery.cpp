@@ -152,7 +152,7 @@ Result<DeviceDescription> describe(cl_device_id device) {
     description.svm_fine = (svm & CL_DEVICE_SVM_FINE_GRAIN_BUFFER) != 0;
   }
   description.extensions = read.text(CL_DEVICE_EXTENSIONS);
-  if (read.problem()) return fail(*read.problem());
+  if (const auto problem = read.problem()) return fail(*problem);
   return description;
 }
 

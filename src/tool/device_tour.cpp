@@ -43,8 +43,7 @@ void show(Progress& progress, std::string_view what, std::uint64_t done, std::ui
                   static_cast<unsigned>(100.0 * static_cast<double>(done) / static_cast<double>(whole))));
 }
 
-// Bytes that differ from `bytes` everywhere: what a copy that did not happen leaves is never taken for a
-// copy.
+// Bytes that differ from `bytes` everywhere, so that what was there before is never taken for a copy.
 void fill_with_others(std::span<std::byte> other, std::span<const std::byte> bytes) {
   std::ranges::transform(bytes, other.begin(), [](std::byte byte) { return ~byte; });
 }
@@ -52,8 +51,7 @@ void fill_with_others(std::span<std::byte> other, std::span<const std::byte> byt
 Outcome<std::uint64_t> piece_bytes_for(const AllocatorInfo& info, std::uint64_t file_bytes,
                                        std::optional<std::uint64_t> wanted) {
   // The device counts in 32 bits.
-  const std::uint64_t most =
-      std::min<std::uint64_t>(info.max_bytes, std::numeric_limits<std::uint32_t>::max());
+  const auto most = std::clamp<std::uint64_t>(info.max_bytes, 1, std::numeric_limits<std::uint32_t>::max());
   if (wanted) {
     if (*wanted >= 1 && *wanted <= most) return std::min(*wanted, file_bytes);
     return complain(fmt::format("a piece of {} is out of bounds: this device takes 1 to {} bytes at a time",

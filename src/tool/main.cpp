@@ -44,12 +44,16 @@ CLI::App* add_tour(CLI::App& app, TourOptions& options) {
   CLI::App* command = app.add_subcommand("tour",
                                          "Takes a file to each device, counts its bytes there, brings it "
                                          "back, and compares both with the host's");
-  command->add_option("FILE", options.file, "Any regular file, of any size (default: this program itself)");
-  command->add_option("--device", options.device, device_help);
-  command->add_option_function<std::string>(
-      "--piece", [&options](const std::string& text) { options.piece = size_or_complaint(text); },
-      "Bytes on the device at a time, such as 1000003 or 64M (default: a quarter of its memory, at most 64 "
-      "MiB)");
+  command->add_option("FILE", options.file, "Any regular file, of any size (default: this program itself)")
+      ->type_name("");
+  command->add_option("--device", options.device, device_help)->type_name("NAME");
+  command
+      ->add_option_function<std::string>(
+          "--piece", [&options](const std::string& text) { options.piece = size_or_complaint(text); },
+          "At most so much on the device at a time, such as 1000003 or 64M (default: a quarter of its "
+          "memory, at "
+          "most 64 MiB)")
+      ->type_name("BYTES");
   command->add_flag("--json", options.json, "Prints one JSON object a device, one a line");
   CLI::Option* on = command->add_flag_callback(
       "--progress", [&options] { options.progress = true; },
@@ -63,8 +67,8 @@ CLI::App* add_tour(CLI::App& app, TourOptions& options) {
 CLI::App* add_check(CLI::App& app, CheckCommandOptions& options) {
   CLI::App* command =
       app.add_subcommand("check", "Checks that a device keeps the laws of berth's allocators");
-  command->add_option("--device", options.device, device_help);
-  command->add_option("--law", options.law, "Checks this law alone");
+  command->add_option("--device", options.device, device_help)->type_name("NAME");
+  command->add_option("--law", options.law, "Checks this law alone")->type_name("NAME");
   command->add_flag("--list", options.list, "Names the laws");
   command->add_flag("--json", options.json, "Prints one JSON object a law and device, one a line");
   return command;
@@ -72,7 +76,8 @@ CLI::App* add_check(CLI::App& app, CheckCommandOptions& options) {
 
 CLI::App* add_bench(CLI::App& app, BenchOptions& options) {
   CLI::App* command = app.add_subcommand("bench", "Measures berth, beside what others offer");
-  command->add_option("--filter", options.filter, "Runs only benches whose name contains this");
+  command->add_option("--filter", options.filter, "Runs only benches whose name contains this")
+      ->type_name("NAME");
   command->add_flag("--json", options.json, "Prints one JSON object a number, one a line");
   return command;
 }

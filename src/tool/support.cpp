@@ -28,7 +28,7 @@ Result<std::uintptr_t> address(const PackedAllocator& allocator) {
 
 }  // namespace
 
-std::vector<Support> supports_of(PackedAllocator allocator) {
+std::vector<Support> supports_of(const PackedAllocator& allocator) {
   alignas(page_bytes) std::array<std::byte, page_bytes> memory{};
   return {
       {"offset", "views at any byte offset", allocator.supports_offset(), {}},

@@ -18,6 +18,6 @@ struct Support {
 
 /// What an opened allocator can do: asked of it, and tried out on a few bytes where there is no question to
 /// ask.
-[[nodiscard]] std::vector<Support> supports_of(PackedAllocator allocator);
+[[nodiscard]] std::vector<Support> supports_of(const PackedAllocator& allocator);
 
 }  // namespace berth::tool

@@ -42,10 +42,9 @@ std::string counted(std::uint64_t number, std::string_view noun) {
 
 std::optional<std::uint64_t> parse_size(std::string_view text) {
   std::uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, problem] = std::from_chars(text.data(), end, number);
+  const auto [rest, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (problem != std::errc{} || number == 0) return std::nullopt;
-  const std::string_view unit(rest, end);
+  const std::string_view unit = text.substr(static_cast<std::size_t>(rest - text.data()));
   if (unit.empty()) return number;
 
   constexpr std::string_view letters = "KMGT";

@@ -20,6 +20,10 @@ std::atomic<std::size_t> news{0};
   if (void* memory = std::malloc(nbytes)) return memory;
   std::abort();
 }
+[[gnu::noinline]] void* operator new(std::size_t nbytes, const std::nothrow_t&) noexcept {
+  ++news;
+  return std::malloc(nbytes);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 

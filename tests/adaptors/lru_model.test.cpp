@@ -78,7 +78,6 @@ void run(std::uint32_t seed, std::size_t operations) {
   std::size_t allocations = 0;
   std::size_t misses = 0;
   std::size_t refused = 0;
-  std::uint64_t bypass_bytes = 0;
 
   for (std::size_t i = 0; i < operations; ++i) {
     if (live.empty() || (live.size() < 400 && below(2) == 0)) {
@@ -112,7 +111,6 @@ void run(std::uint32_t seed, std::size_t operations) {
       if (block) {
         REQUIRE(block->nbytes() == nbytes);
         live.push_back({*block, nbytes, spec});
-        if (bypass) bypass_bytes += nbytes;
       }
     } else if (below(500) == 0) {
       const std::uint64_t target = below(budget);
@@ -123,11 +121,8 @@ void run(std::uint32_t seed, std::size_t operations) {
       const Live freed = live.back();
       live.pop_back();
       cache->free(freed.block, freed.nbytes, freed.spec);
-      if (freed.spec.nolru || freed.spec.zero) {
-        bypass_bytes -= freed.nbytes;
-      } else {
+      if (!freed.spec.nolru && !freed.spec.zero)
         reference.put({freed.block.number, freed.nbytes, freed.spec});
-      }
     }
     if (i % 64 == 0) {
       const LruStatistics now = cache->statistics();

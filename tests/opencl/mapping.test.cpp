@@ -3,6 +3,10 @@
 #include <berth/core/buffer.hpp>
 #include <berth/opencl/allocator.hpp>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "support/opencl_fixture.hpp"
 #include "support/reports.hpp"
 
@@ -101,9 +105,21 @@ TEST_CASE("a map through a view of a view is at the root's bytes") {
 
 TEST_CASE("a map comes after the work queued so far") {
   Mapped fixture;
+  native::Gate gate(fixture.stream.context);
+  gate.close(fixture.stream.queue);
   REQUIRE(message(fixture.stream.allocator.fill(fixture.buf, std::byte{0x2A})) == "ok");
-  const Mapping map = fixture.map(Access::read);
-  CHECK(std::ranges::count(map.bytes(), std::byte{0x2A}) == static_cast<std::ptrdiff_t>(nbytes));
+  std::atomic<bool> returned{false};
+  std::vector<std::byte> seen;
+  std::jthread mapping([&] {
+    const auto map = fixture.stream.allocator.map(fixture.buf, Access::read, nbytes, 0);
+    returned = true;
+    if (map) seen.assign(map->bytes().begin(), map->bytes().end());
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  CHECK_FALSE(returned);
+  gate.open();
+  mapping.join();
+  CHECK(seen == std::vector<std::byte>(nbytes, std::byte{0x2A}));
 }
 
 TEST_CASE("bounds of a map are the view's") {

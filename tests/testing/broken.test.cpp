@@ -83,12 +83,15 @@ class Broken : public Forwarding<host::Allocator> {
     }
     auto buf = upstream().alloc(nbytes, spec);
     if constexpr (fault == Fault::same_block_twice) {
-      if (buf) *last_ = *buf;
+      if (buf) {
+        *last_ = *buf;
+        kept_->blocks.push_back(*buf);
+      }
     }
     return buf;
   }
   void free(HostBuffer buf, std::size_t nbytes, const BufferSpec& spec) noexcept {
-    if constexpr (fault == Fault::same_block_twice) return;
+    if constexpr (fault == Fault::same_block_twice) return;  // `kept_` does it, at the end
     if constexpr (fault == Fault::view_freed) {
       if (buf.is_view()) return;  // silently
     }
@@ -149,7 +152,17 @@ class Broken : public Forwarding<host::Allocator> {
   }
 
  private:
-  explicit Broken(host::Allocator allocator) noexcept : Base(allocator) {}
+  explicit Broken(host::Allocator allocator) : Base(allocator), kept_(std::make_shared<Kept>(allocator)) {}
+
+  struct Kept {
+    explicit Kept(host::Allocator owner) : allocator(owner) {}
+    ~Kept() {
+      for (const HostBuffer& block : blocks) allocator.free(block, block.nbytes());
+    }
+    host::Allocator allocator;
+    std::vector<HostBuffer> blocks{};
+  };
+  std::shared_ptr<Kept> kept_;
 
   std::shared_ptr<std::optional<HostBuffer>> last_ = std::make_shared<std::optional<HostBuffer>>();
   std::shared_ptr<std::optional<HostBuffer>> pending_ = std::make_shared<std::optional<HostBuffer>>();

@@ -4,6 +4,7 @@
 #include <berth/adaptors/forwarding.hpp>
 #include <berth/core/packed_allocator.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -33,14 +34,14 @@ class LimitingAllocator : public Forwarding<Upstream> {
                       .with_live(live_bytes()));
     }
     auto buf = this->upstream().alloc(nbytes, spec);
-    if (!buf) budget_->live.fetch_sub(nbytes, std::memory_order_relaxed);
+    if (!buf) budget_->give_back(nbytes);
     return buf;
   }
 
   void free(buffer_type buf, std::size_t nbytes, const BufferSpec& spec) noexcept {
     const bool returned = counted(spec) && !buf.is_view() && buf.instance() == this->info().instance;
     this->upstream().free(std::move(buf), nbytes, spec);
-    if (returned) budget_->live.fetch_sub(nbytes, std::memory_order_relaxed);
+    if (returned) budget_->give_back(nbytes);
   }
 
   [[nodiscard]] Result<LimitingAllocator> on(const Queue& queue)
@@ -66,6 +67,12 @@ class LimitingAllocator : public Forwarding<Upstream> {
         if (nbytes > limit - now) return false;
       } while (!live.compare_exchange_weak(now, now + nbytes, std::memory_order_relaxed));
       return true;
+    }
+    // Never below 0: a buffer that was adopted from the driver is freed here too, and was never reserved.
+    void give_back(std::uint64_t nbytes) noexcept {
+      std::uint64_t now = live.load(std::memory_order_relaxed);
+      while (!live.compare_exchange_weak(now, now - std::min(nbytes, now), std::memory_order_relaxed)) {
+      }
     }
     const std::uint64_t limit;
     std::atomic<std::uint64_t> live{0};

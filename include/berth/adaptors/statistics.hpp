@@ -23,7 +23,8 @@ struct Counter {
     total += amount;
     peak = std::max(peak, current);
   }
-  constexpr void subtract(std::uint64_t amount) noexcept { current -= amount; }
+  /// Not below 0: what was adopted from a driver is freed without having been counted.
+  constexpr void subtract(std::uint64_t amount) noexcept { current -= std::min(amount, current); }
   friend constexpr bool operator==(const Counter&, const Counter&) = default;
 };
 
@@ -65,11 +66,12 @@ class StatisticsAllocator : public Forwarding<Upstream> {
 
   void free(buffer_type buf, std::size_t nbytes, const BufferSpec& spec) noexcept {
     const bool returned = counted(nbytes, spec) && !buf.is_view() && buf.instance() == this->info().instance;
+    if (returned) {  // before upstream can hand the memory out again, which would raise the peak
+      const MutexLock lock(state_->mutex);
+      state_->seen.bytes.subtract(nbytes);
+      state_->seen.allocations.subtract(1);
+    }
     this->upstream().free(std::move(buf), nbytes, spec);
-    if (!returned) return;
-    const MutexLock lock(state_->mutex);
-    state_->seen.bytes.subtract(nbytes);
-    state_->seen.allocations.subtract(1);
   }
 
   [[nodiscard]] Result<void> copyin(const buffer_type& buf, std::span<const std::byte> src) {

@@ -66,10 +66,12 @@ class PackedAllocator {
       return fail(nothing("alloc"));
     return model_->ops->alloc(*model_, nbytes, spec);
   }
-  void free(PackedBuffer buf, std::size_t nbytes, const BufferSpec& spec = {}) noexcept {
+  /// Takes the handle: `buf` is empty afterwards.
+  void free(PackedBuffer&& buf, std::size_t nbytes, const BufferSpec& spec = {}) noexcept {
     if (empty()) [[unlikely]]
       return report(nothing("free"));
     model_->ops->free(*model_, buf, nbytes, spec);
+    buf.reset();
   }
   [[nodiscard]] Result<void> copyin(const PackedBuffer& buf, std::span<const std::byte> src) {
     if (empty()) return fail(nothing("copyin"));

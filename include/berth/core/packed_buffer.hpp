@@ -36,16 +36,24 @@ class PackedBuffer {
   PackedBuffer(PackedBuffer&& other) noexcept { take(other); }
   PackedBuffer& operator=(PackedBuffer&& other) noexcept {
     PackedBuffer moved(std::move(other));
-    clear();
+    reset();
     take(moved);
     return *this;
   }
-  ~PackedBuffer() { clear(); }
+  ~PackedBuffer() { reset(); }
+
+  /// Becomes empty: forgets the handle, frees nothing.
+  void reset() noexcept {
+    if (const Ops* ops = std::exchange(ops_, nullptr); ops != nullptr && ops->destroy != nullptr) {
+      ops->destroy(storage_.data());
+    }
+  }
 
   friend void swap(PackedBuffer& a, PackedBuffer& b) noexcept {
-    PackedBuffer moved(std::move(a));
+    PackedBuffer kept;
+    kept.take(a);
     a.take(b);
-    b.take(moved);
+    b.take(kept);
   }
 
   [[nodiscard]] bool empty() const noexcept { return ops_ == nullptr; }
@@ -143,12 +151,6 @@ class PackedBuffer {
       std::memcpy(storage_.data(), other.storage_.data(), capacity);
     }
   }
-  void clear() noexcept {
-    if (const Ops* ops = std::exchange(ops_, nullptr); ops != nullptr && ops->destroy != nullptr) {
-      ops->destroy(storage_.data());
-    }
-  }
-
   alignas(std::max_align_t) std::array<std::byte, capacity> storage_;
   const Ops* ops_ = nullptr;
 };

@@ -70,7 +70,8 @@ struct Options {
 /// `host` asks for `CL_MEM_ALLOC_HOST_PTR`, `cpu_access` too where the device's memory is the host's;
 /// `uncached` has no counterpart. `external_ptr` is `CL_MEM_USE_HOST_PTR` over host memory aligned to 64
 /// bytes that no other link covers; its `free` returns when the driver no longer touches the memory, which
-/// waits for the queues that use it and for whoever else retained the `cl_mem`.
+/// waits for the queues that use it and for whoever else retained the `cl_mem`. Drivers may keep a copy of such
+/// memory (NVIDIA's does): a read map, not the free, brings the device's bytes home.
 ///
 /// `copyin` and `copyout` return when the copy is done; `transfer`, `fill` and `zero` are queued. A `cl_mem`
 /// is deleted by the driver when the commands queued so far that use it have finished (OpenCL 3.0,

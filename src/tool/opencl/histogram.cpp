@@ -45,8 +45,7 @@ Outcome<Shape> shape_for(cl_kernel kernel, cl_device_id device) {
       !got) {
     return complain(got.error());
   }
-  // A core of a CPU runs a group's items one after another: one is enough, and reads its segment from end to
-  // end.
+  // A core of a CPU runs a group's items one after another: one is enough, and reads its segment in order.
   if ((*type & CL_DEVICE_TYPE_CPU) != 0) return Shape{1, std::size_t{*units} * 4};
   // Half of the local memory, so that two groups share a unit.
   constexpr std::size_t most_columns = 32;
@@ -56,7 +55,7 @@ Outcome<Shape> shape_for(cl_kernel kernel, cl_device_id device) {
 
 class OpenClHistogram final : public Histogram {
  public:
-  static Outcome<std::unique_ptr<Histogram>> make(PackedAllocator packed) {
+  static Outcome<std::unique_ptr<Histogram>> make(const PackedAllocator& packed) {
     const auto* allocator = packed.unpack<opencl::Allocator>();
     if (allocator == nullptr) return complain("the allocator is not an OpenCL one");
     auto program = build_program(allocator->context(), allocator->device(), histogram_source);
@@ -77,10 +76,10 @@ class OpenClHistogram final : public Histogram {
   [[nodiscard]] std::string_view means() const noexcept override { return "OpenCL kernel"; }
 
   [[nodiscard]] Outcome<void> run(Buffer& bytes) override {
-    const auto* run_of_bytes = bytes.as<opencl::ClBuffer>();
-    if (run_of_bytes == nullptr) return complain("the buffer is not an OpenCL one");
-    if (run_of_bytes->nbytes() == 0) return {};
-    const auto memory = allocator_.kernel_arg(*run_of_bytes);
+    const auto* buffer = bytes.as<opencl::ClBuffer>();
+    if (buffer == nullptr) return complain("the buffer is not an OpenCL one");
+    if (buffer->nbytes() == 0) return {};
+    const auto memory = allocator_.kernel_arg(*buffer);
     if (!memory) return complain(memory.error());
     const auto totals = allocator_.exact_arg(*totals_.as<opencl::ClBuffer>());
     if (!totals) return complain(totals.error());
@@ -127,11 +126,11 @@ class OpenClHistogram final : public Histogram {
     const auto set = [&](std::size_t size, const void* value) {
       if (all) all = check(clSetKernelArg(kernel_.get(), index++, size, value), "clSetKernelArg");
     };
-    set(sizeof memory.mem, &memory.mem);
+    set(sizeof(cl_mem), static_cast<const void*>(&memory.mem));
     set(sizeof residual, &residual);
     set(sizeof nbytes, &nbytes);
     set(sizeof segment, &segment);
-    set(sizeof totals, &totals);
+    set(sizeof(cl_mem), static_cast<const void*>(&totals));
     set(shape_.items * sizeof(Counters), nullptr);
     return all;
   }

@@ -17,9 +17,8 @@ constexpr std::string_view single_threaded_platform = "Oclgrind";
 
 std::string remedy() {
   std::string text =
-      "Is a driver installed? PoCL runs OpenCL on any CPU (Debian, Ubuntu: apt-get install pocl-opencl-icd); "
-      "for a GPU, "
-      "install its vendor's driver.";
+      "PoCL runs OpenCL on any CPU (Debian, Ubuntu: apt-get install pocl-opencl-icd); for a GPU, install "
+      "its vendor's driver.";
   if (const char* vendors = std::getenv("OCL_ICD_VENDORS")) {
     text +=
         fmt::format(" The environment sets OCL_ICD_VENDORS={}: drivers are looked for there alone.", vendors);

@@ -28,10 +28,10 @@ Outcome<Program> build_program(cl_context context, cl_device_id device, const ch
   cl_int status = CL_SUCCESS;
   Program program(clCreateProgramWithSource(context, 1, &source, nullptr, &status));
   if (auto created = check(status, "clCreateProgramWithSource"); !created) return complain(created.error());
-  if (auto built = check(clBuildProgram(program.get(), 1, &device, "-cl-std=CL1.2", nullptr, nullptr),
-                         "clBuildProgram");
-      !built) {
-    return complain(built.error() + "\n" + build_log(program.get(), device));
+  const cl_int built = clBuildProgram(program.get(), 1, &device, "-cl-std=CL1.2", nullptr, nullptr);
+  if (auto right = check(built, "clBuildProgram"); !right) {
+    const std::string log = build_log(program.get(), device);
+    return complain(log.empty() ? right.error() : right.error() + "\n" + log);
   }
   return program;
 }

@@ -1,0 +1,31 @@
+"""`berth bench`: what is printed is well-formed; the numbers are for a person to judge."""
+
+import program
+
+KEYS = ["bench", "case", "value", "unit", "peer", "version"]
+
+
+class Bench(program.Case):
+    def test_json(self):
+        rows = self.run_json_lines("bench", "--filter", "packed")
+        for row in rows:
+            self.assertEqual(list(row), KEYS)
+            self.assertEqual((row["bench"], row["unit"]), ("packed_call", "ns"))
+            self.assertIsInstance(row["value"], float)
+            self.assertNotEqual(row["version"], "")
+        values = {row["case"]: row["value"] for row in rows}
+        self.assertGreater(values["direct"], 0)
+        self.assertGreater(values["packed"], 0)
+        self.assertIn("packed over direct", values)
+        self.assertEqual([row["peer"] is None for row in rows], [True, True, True, False, False])
+
+    def test_text(self):
+        text = self.run_ok("bench")
+        self.assertRegex(text, r"^packed_call: .*\?")
+        self.assertRegex(text, r"\n  packed over direct +-?[\d.]+ +ns +berth +\d+\.\d+\.\d+\n")
+
+    def test_unknown_filter(self):
+        self.assert_refused(program.run("bench", "--filter", "nothing like it"), "'nothing like it'", "packed_call")
+
+
+program.main()
