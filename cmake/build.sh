@@ -2,7 +2,7 @@
 cd "$(dirname "$0")/.."
 
 if command -v ccache > /dev/null; then
-  export CMAKE_CXX_COMPILER_LAUNCHER=ccache
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
 fi
 export POCL_CACHE_DIR="$PWD/build/pocl-cache"
 mkdir -p "$POCL_CACHE_DIR"

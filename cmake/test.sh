@@ -7,4 +7,4 @@ sh cmake/packages.sh test
 step "configuring build/dev" cmake --preset dev
 step "building" cmake --build --preset dev
 echo "-- testing"
-ctest --preset dev
+ctest --preset dev -j 2
