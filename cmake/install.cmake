@@ -44,6 +44,7 @@ function(berth_pkg_config module)
 endfunction()
 
 berth_pkg_config(berth DESCRIPTION "${PROJECT_DESCRIPTION}" LIBS -lberth PRIVATE -pthread)
+berth_pkg_config(berth-disk DESCRIPTION "The disk backend of berth" LIBS -lberth_disk REQUIRES berth)
 if(BERTH_OPENCL)
   berth_pkg_config(berth-opencl DESCRIPTION "The OpenCL backend of berth" LIBS -lberth_opencl REQUIRES berth
                    PRIVATE -lOpenCL)

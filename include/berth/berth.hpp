@@ -4,6 +4,7 @@
 /// All of berth that needs no driver: the core, the adaptors, devices and the host backend.
 #include <berth/adaptors/failing.hpp>
 #include <berth/adaptors/limiting.hpp>
+#include <berth/adaptors/lru.hpp>
 #include <berth/adaptors/statistics.hpp>
 #include <berth/core/allocator.hpp>
 #include <berth/core/buffer.hpp>

@@ -2,6 +2,8 @@
 #include <berth/core/checks.hpp>
 #include <berth/core/process.hpp>
 #include <berth/host/allocator.hpp>
+#include <berth/io/exact.hpp>
+#include <berth/io/load.hpp>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -134,6 +136,23 @@ Result<void> Allocator::transfer(const HostBuffer& dest, const HostBuffer& src, 
   }
   std::memcpy(dest.data(), src.data(), nbytes);
   return {};
+}
+
+Result<DiskCopy> Allocator::copy_from_disk(const HostBuffer& dest, const FileExtent& extent,
+                                           std::size_t nbytes) {
+  constexpr const char* call = "copy_from_disk";
+  if (auto usable = process::not_forked(backend); !usable) return fail(usable.error());
+  if (auto inside = checks::access(dest, nbytes, 0, info(), call); !inside) return fail(inside.error());
+  if (auto inside = io::check_extent(extent, nbytes, 0, backend, call); !inside) return fail(inside.error());
+  if (auto read = io::read_exact(extent, 0, dest.bytes().first(nbytes), backend); !read) {
+    return fail(read.error());
+  }
+  return DiskCopy{.direct = nbytes};
+}
+
+Result<DiskCopy> Allocator::load(std::span<const LoadRange<HostBuffer>> ranges, const LoadOptions& options) {
+  if (auto usable = process::not_forked(backend); !usable) return fail(usable.error());
+  return io::load(*this, ranges, options);
 }
 
 Result<void> Allocator::fill(const HostBuffer& buf, std::byte value) {

@@ -84,6 +84,7 @@ Result<std::shared_ptr<detail::Instance>> make_instance(Handle<cl_context> conte
   instance->max_bytes = description->max_alloc_bytes;
   instance->total_bytes = description->global_bytes;
   instance->unified_memory = description->unified_memory;
+  instance->stage_disk_copies = options.stage_disk_copies;
   process::register_exit_hook();
   return instance;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "handle.hpp"
+#include "staging.hpp"
 
 namespace berth::inline BERTH_ABI::opencl::detail {
 
@@ -26,6 +27,8 @@ struct Instance {
   std::uint64_t max_bytes = 0;
   std::uint64_t total_bytes = 0;
   bool unified_memory = false;
+  bool stage_disk_copies = false;
+  StagingShelf staging;  ///< last: it goes before the context
 };
 
 /// What a block over the caller's memory knows besides. The destructor callback shares it: it comes even when

@@ -11,6 +11,7 @@
 
 #include <berth/core/checks.hpp>
 #include <berth/core/packed_buffer.hpp>
+#include <berth/io/load.hpp>
 
 #include <unistd.h>
 
@@ -357,6 +358,10 @@ class Rich : public Plain<RichBuffer<name>> {
     const std::size_t done = TemporaryFile::read(extent.fd, {dest.data, nbytes}, extent.offset);
     if (done == nbytes) return DiskCopy{.direct = 0, .buffered = done, .unbuffered = 0};
     return fail(Error(Errc::short_read, info().backend).in("copy_from_disk").asking(nbytes).after(done));
+  }
+  [[nodiscard]] Result<DiskCopy> load(std::span<const LoadRange<Buf>> ranges, const LoadOptions& options) {
+    if (auto go = state().enter("load"); !go) return fail(go.error());
+    return io::load(*this, ranges, options);
   }
   [[nodiscard]] Result<FileExtent> extent(const Buf& buf) {
     if (auto go = state().enter("extent"); !go) return fail(go.error());

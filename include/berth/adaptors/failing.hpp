@@ -119,6 +119,15 @@ class FailingAllocator : public Forwarding<Upstream> {
     if (auto go = plan_->pass("copy_from_disk", nbytes); !go) return fail(go.error());
     return Base::copy_from_disk(dest, extent, nbytes);
   }
+  [[nodiscard]] Result<DiskCopy> load(std::span<const LoadRange<buffer_type>> ranges,
+                                      const LoadOptions& options)
+    requires DiskCopyAllocator<Upstream>
+  {
+    std::uint64_t nbytes = 0;
+    for (const LoadRange<buffer_type>& range : ranges) nbytes += range.source.nbytes;
+    if (auto go = plan_->pass("load", nbytes); !go) return fail(go.error());
+    return Base::load(ranges, options);
+  }
   [[nodiscard]] Result<FileExtent> extent(const buffer_type& buf)
     requires ExtentAllocator<Upstream>
   {

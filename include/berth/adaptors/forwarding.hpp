@@ -45,6 +45,12 @@ class Forwarding {
   {
     return upstream_.copy_from_disk(dest, extent, nbytes);
   }
+  [[nodiscard]] Result<DiskCopy> load(std::span<const LoadRange<buffer_type>> ranges,
+                                      const LoadOptions& options)
+    requires DiskCopyAllocator<Upstream>
+  {
+    return upstream_.load(ranges, options);
+  }
   [[nodiscard]] Result<FileExtent> extent(const buffer_type& buf)
     requires ExtentAllocator<Upstream>
   {

@@ -91,6 +91,13 @@ class StatisticsAllocator : public Forwarding<Upstream> {
   {
     return moved(Forwarding<Upstream>::copy_from_disk(dest, extent, nbytes), &Statistics::disk_bytes, nbytes);
   }
+  [[nodiscard]] Result<DiskCopy> load(std::span<const LoadRange<buffer_type>> ranges,
+                                      const LoadOptions& options)
+    requires DiskCopyAllocator<Upstream>
+  {
+    const auto done = Forwarding<Upstream>::load(ranges, options);
+    return moved(done, &Statistics::disk_bytes, done ? done->total() : 0);
+  }
 
   [[nodiscard]] Result<StatisticsAllocator> on(const Queue& queue)
     requires QueueAllocator<Upstream>
@@ -126,7 +133,7 @@ class StatisticsAllocator : public Forwarding<Upstream> {
   }
 
   template <class T>
-  Result<T> moved(Result<T> done, std::uint64_t Statistics::* counter, std::size_t nbytes) {
+  Result<T> moved(Result<T> done, std::uint64_t Statistics::* counter, std::uint64_t nbytes) {
     if (done) {
       const MutexLock lock(state_->mutex);
       state_->seen.*counter += nbytes;

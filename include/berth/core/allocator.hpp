@@ -5,6 +5,7 @@
 #include <berth/core/config.hpp>
 #include <berth/core/file_extent.hpp>
 #include <berth/core/identity.hpp>
+#include <berth/core/load.hpp>
 #include <berth/core/mapping.hpp>
 #include <berth/core/queue.hpp>
 #include <berth/core/result.hpp>
@@ -127,14 +128,23 @@ concept TransferAllocator =
       { ca.supports_transfer() } noexcept -> std::same_as<bool>;
     };
 
-/// File to device without a buffer of the caller's: the first `nbytes` of `extent` to `dest`. Beyond the
-/// extent or the buffer: `out_of_range`; a file that ends early: `short_read`.
+/// File to device without a buffer of the caller's: the first `nbytes` of `extent` to `dest`, after the work
+/// queued so far; on return the file may change and later work on the queue sees the data. Beyond the extent
+/// or the buffer: `out_of_range`; a file that ends early: `short_read`; a file that the system does not read:
+/// `io`. The last two have the bytes done, and leave the bytes of `dest` behind those unspecified.
+///
+/// `load` does many at once, with progress and a stop token. Every range is checked before the first byte
+/// moves. A failure later on has the bytes done in all, in the order of the ranges. Destinations that overlap
+/// are the caller's business: a shared byte holds what one of its ranges says, no matter which.
 template <class A, class Buf = buffer_t<A>>
-concept DiskCopyAllocator = Allocator<A, Buf> && requires(A& a, const A& ca, const Buf& dest,
-                                                          const FileExtent& extent, std::size_t nbytes) {
-  { a.copy_from_disk(dest, extent, nbytes) } -> std::same_as<Result<DiskCopy>>;
-  { ca.supports_copy_from_disk() } noexcept -> std::same_as<bool>;
-};
+concept DiskCopyAllocator =
+    Allocator<A, Buf> &&
+    requires(A& a, const A& ca, const Buf& dest, const FileExtent& extent, std::size_t nbytes,
+             std::span<const LoadRange<Buf>> ranges, const LoadOptions& options) {
+      { a.copy_from_disk(dest, extent, nbytes) } -> std::same_as<Result<DiskCopy>>;
+      { a.load(ranges, options) } -> std::same_as<Result<DiskCopy>>;
+      { ca.supports_copy_from_disk() } noexcept -> std::same_as<bool>;
+    };
 
 /// Buffers that are bytes of a file: `a.extent(buf)` says which, valid while the buffer is.
 template <class A, class Buf = buffer_t<A>>

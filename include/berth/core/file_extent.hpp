@@ -24,6 +24,12 @@ struct DiskCopy {
   std::uint64_t unbuffered = 0;  ///< O_DIRECT or io_uring into a staging chunk
 
   [[nodiscard]] constexpr std::uint64_t total() const noexcept { return direct + buffered + unbuffered; }
+  constexpr DiskCopy& operator+=(const DiskCopy& more) noexcept {
+    direct += more.direct;
+    buffered += more.buffered;
+    unbuffered += more.unbuffered;
+    return *this;
+  }
   friend constexpr bool operator==(const DiskCopy&, const DiskCopy&) = default;
 };
 

@@ -8,6 +8,9 @@
 #include <atomic>
 #include <concepts>
 #include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -102,6 +105,10 @@ class PackedAllocator {
                                                 std::size_t nbytes) {
     return call(&Ops::copy_from_disk, "copy_from_disk", dest, extent, nbytes);
   }
+  [[nodiscard]] Result<DiskCopy> load(std::span<const LoadRange<PackedBuffer>> ranges,
+                                      const LoadOptions& options = {}) {
+    return call(&Ops::load, "load", ranges, options);
+  }
   [[nodiscard]] Result<FileExtent> extent(const PackedBuffer& buf) {
     return call(&Ops::extent, "extent", buf);
   }
@@ -160,6 +167,7 @@ class PackedAllocator {
     Result<PackedBuffer> (*offset)(ModelBase&, const PackedBuffer&, std::size_t, std::size_t);
     Result<void> (*transfer)(ModelBase&, const PackedBuffer&, const PackedBuffer&, std::size_t);
     Result<DiskCopy> (*copy_from_disk)(ModelBase&, const PackedBuffer&, const FileExtent&, std::size_t);
+    Result<DiskCopy> (*load)(ModelBase&, std::span<const LoadRange<PackedBuffer>>, const LoadOptions&);
     Result<FileExtent> (*extent)(ModelBase&, const PackedBuffer&);
     Result<void> (*fill)(ModelBase&, const PackedBuffer&, std::byte);
     Result<Mapping> (*map)(ModelBase&, const PackedBuffer&, Access, std::size_t, std::size_t);
@@ -276,6 +284,25 @@ struct PackedAllocator::Thunks {
     if (const Buf* held = typed(dest)) return self(model).copy_from_disk(*held, extent, nbytes);
     return fail(foreign(model, "copy_from_disk"));
   }
+  static Result<DiskCopy> load(ModelBase& model, std::span<const LoadRange<PackedBuffer>> ranges,
+                               const LoadOptions& options) {
+    if constexpr (erased) {
+      return self(model).load(ranges, options);
+    } else {
+      const std::unique_ptr<LoadRange<Buf>[]> held(new (std::nothrow) LoadRange<Buf>[ranges.size()]);
+      if (!held) {
+        return fail(
+            Error(Errc::out_of_memory, "host").in("load").asking(ranges.size() * sizeof(LoadRange<Buf>)));
+      }
+      for (std::size_t i = 0; i < ranges.size(); ++i) {
+        const LoadRange<PackedBuffer>& range = ranges[i];
+        const Buf* const dest = range.dest != nullptr ? typed(*range.dest) : nullptr;
+        if (range.dest != nullptr && dest == nullptr) return fail(foreign(model, "load"));
+        held[i] = {range.source, dest, range.byte_offset};
+      }
+      return self(model).load(std::span<const LoadRange<Buf>>(held.get(), ranges.size()), options);
+    }
+  }
   static Result<FileExtent> extent(ModelBase& model, const PackedBuffer& buf) {
     if (const Buf* held = typed(buf)) return self(model).extent(*held);
     return fail(foreign(model, "extent"));
@@ -314,6 +341,7 @@ struct PackedAllocator::Thunks {
             .offset = nullptr,
             .transfer = nullptr,
             .copy_from_disk = nullptr,
+            .load = nullptr,
             .extent = nullptr,
             .fill = nullptr,
             .map = nullptr,
@@ -338,6 +366,7 @@ struct PackedAllocator::Thunks {
     }
     if constexpr (DiskCopyAllocator<A>) {
       ops.copy_from_disk = copy_from_disk;
+      ops.load = load;
       ops.supports_copy_from_disk = [](const ModelBase& model) noexcept {
         return self(model).supports_copy_from_disk();
       };

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace berth::inline BERTH_ABI::host {
 
@@ -64,12 +65,18 @@ class BERTH_EXPORT Allocator {
 
   [[nodiscard]] Result<HostBuffer> offset(const HostBuffer& buf, std::size_t nbytes, std::size_t byte_offset);
   [[nodiscard]] Result<void> transfer(const HostBuffer& dest, const HostBuffer& src, std::size_t nbytes);
+  /// Reads straight into the buffer: `DiskCopy::direct`.
+  [[nodiscard]] Result<DiskCopy> copy_from_disk(const HostBuffer& dest, const FileExtent& extent,
+                                                std::size_t nbytes);
+  [[nodiscard]] Result<DiskCopy> load(std::span<const LoadRange<HostBuffer>> ranges,
+                                      const LoadOptions& options = {});
   [[nodiscard]] Result<void> fill(const HostBuffer& buf, std::byte value);
   [[nodiscard]] Result<Mapping> map(const HostBuffer& buf, Access access, std::size_t nbytes,
                                     std::size_t byte_offset = 0);
 
   [[nodiscard]] bool supports_offset() const noexcept { return true; }
   [[nodiscard]] bool supports_transfer() const noexcept { return true; }
+  [[nodiscard]] bool supports_copy_from_disk() const noexcept { return true; }
   [[nodiscard]] bool supports_fill() const noexcept { return true; }
   [[nodiscard]] bool supports_map() const noexcept { return true; }
 
@@ -80,7 +87,7 @@ class BERTH_EXPORT Allocator {
   InstanceId instance_;
 };
 
-static_assert(OffsetAllocator<Allocator> && TransferAllocator<Allocator> && FillAllocator<Allocator> &&
-              MappableAllocator<Allocator>);
+static_assert(OffsetAllocator<Allocator> && TransferAllocator<Allocator> && DiskCopyAllocator<Allocator> &&
+              FillAllocator<Allocator> && MappableAllocator<Allocator>);
 
 }  // namespace berth::inline BERTH_ABI::host

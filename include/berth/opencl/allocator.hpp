@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace berth::inline BERTH_ABI::opencl {
 
@@ -63,6 +64,8 @@ enum class Commit : std::uint8_t {
 /// How an allocator works.
 struct Options {
   Commit commit = Commit::automatic;
+  /// `copy_from_disk` goes through pinned chunks although the device shares the host's memory.
+  bool stage_disk_copies = false;
 };
 
 /// OpenCL buffer objects on one device, ordered on one in-order command queue. OpenCL 1.2 and later.
@@ -70,8 +73,8 @@ struct Options {
 /// `host` asks for `CL_MEM_ALLOC_HOST_PTR`, `cpu_access` too where the device's memory is the host's;
 /// `uncached` has no counterpart. `external_ptr` is `CL_MEM_USE_HOST_PTR` over host memory aligned to 64
 /// bytes that no other link covers; its `free` returns when the driver no longer touches the memory, which
-/// waits for the queues that use it and for whoever else retained the `cl_mem`. Drivers may keep a copy of such
-/// memory (NVIDIA's does): a read map, not the free, brings the device's bytes home.
+/// waits for the queues that use it and for whoever else retained the `cl_mem`. Drivers may keep a copy of
+/// such memory (NVIDIA's does): a read map, not the free, brings the device's bytes home.
 ///
 /// `copyin` and `copyout` return when the copy is done; `transfer`, `fill` and `zero` are queued. A `cl_mem`
 /// is deleted by the driver when the commands queued so far that use it have finished (OpenCL 3.0,
@@ -102,6 +105,14 @@ class BERTH_EXPORT Allocator {
 
   [[nodiscard]] Result<ClBuffer> offset(const ClBuffer& buf, std::size_t nbytes, std::size_t byte_offset);
   [[nodiscard]] Result<void> transfer(const ClBuffer& dest, const ClBuffer& src, std::size_t nbytes);
+  /// Where the device shares the host's memory the file is read into the mapped buffer (`DiskCopy::direct`);
+  /// elsewhere, and under `Options::stage_disk_copies`, through two pinned chunks of 4 MiB, one of which is
+  /// read while the other is copied (`DiskCopy::buffered`). The chunks are made when first needed and kept
+  /// for the next copy. `mapped` while the host has a map on the bytes.
+  [[nodiscard]] Result<DiskCopy> copy_from_disk(const ClBuffer& dest, const FileExtent& extent,
+                                                std::size_t nbytes);
+  [[nodiscard]] Result<DiskCopy> load(std::span<const LoadRange<ClBuffer>> ranges,
+                                      const LoadOptions& options = {});
   [[nodiscard]] Result<void> fill(const ClBuffer& buf, std::byte value);
   [[nodiscard]] Result<Mapping> map(const ClBuffer& buf, Access access, std::size_t nbytes,
                                     std::size_t byte_offset = 0);
@@ -113,6 +124,7 @@ class BERTH_EXPORT Allocator {
 
   [[nodiscard]] bool supports_offset() const noexcept { return true; }
   [[nodiscard]] bool supports_transfer() const noexcept { return true; }
+  [[nodiscard]] bool supports_copy_from_disk() const noexcept { return true; }
   [[nodiscard]] bool supports_fill() const noexcept { return true; }
   [[nodiscard]] bool supports_map() const noexcept { return true; }
   [[nodiscard]] bool supports_queues() const noexcept { return true; }
@@ -147,7 +159,7 @@ class BERTH_EXPORT Allocator {
   Queue queue_;
 };
 
-static_assert(OffsetAllocator<Allocator> && TransferAllocator<Allocator> && FillAllocator<Allocator> &&
-              MappableAllocator<Allocator> && QueueAllocator<Allocator>);
+static_assert(OffsetAllocator<Allocator> && TransferAllocator<Allocator> && DiskCopyAllocator<Allocator> &&
+              FillAllocator<Allocator> && MappableAllocator<Allocator> && QueueAllocator<Allocator>);
 
 }  // namespace berth::inline BERTH_ABI::opencl

@@ -3,6 +3,7 @@
 
 #include <berth/testing/laws/bounds.hpp>
 #include <berth/testing/laws/contents.hpp>
+#include <berth/testing/laws/disk.hpp>
 #include <berth/testing/laws/failures.hpp>
 #include <berth/testing/laws/identity.hpp>
 #include <berth/testing/laws/lifetime.hpp>
@@ -91,6 +92,37 @@ inline constexpr std::array all_laws{
              detail::where<A, TransferAllocator<A> && OffsetAllocator<A>>(
                  t, [](const A& a) noexcept { return supports_transfer(a) && supports_offset(a); },
                  [](auto& c) { laws::transfers_between_views(c); }, "transfer between views");
+           }},
+    Law<A>{"copies_from_disk",
+           [](Context<A>& t) {
+             detail::where<A, DiskCopyAllocator<A>>(
+                 t, supports_copy_from_disk<A>, [](auto& c) { laws::copies_from_disk(c); }, "copy_from_disk");
+           }},
+    Law<A>{"short_files",
+           [](Context<A>& t) {
+             detail::where<A, DiskCopyAllocator<A>>(
+                 t, supports_copy_from_disk<A>, [](auto& c) { laws::short_files(c); }, "copy_from_disk");
+           }},
+    Law<A>{"disk_copies_keep_the_order",
+           [](Context<A>& t) {
+             detail::where<A, DiskCopyAllocator<A>>(
+                 t, supports_copy_from_disk<A>, [](auto& c) { laws::disk_copies_keep_the_order(c); },
+                 "copy_from_disk");
+           }},
+    Law<A>{"loads",
+           [](Context<A>& t) {
+             detail::where<A, DiskCopyAllocator<A>>(
+                 t, supports_copy_from_disk<A>, [](auto& c) { laws::loads(c); }, "copy_from_disk");
+           }},
+    Law<A>{"refused_loads",
+           [](Context<A>& t) {
+             detail::where<A, DiskCopyAllocator<A>>(
+                 t, supports_copy_from_disk<A>, [](auto& c) { laws::refused_loads(c); }, "copy_from_disk");
+           }},
+    Law<A>{"cancelled_loads",
+           [](Context<A>& t) {
+             detail::where<A, DiskCopyAllocator<A>>(
+                 t, supports_copy_from_disk<A>, [](auto& c) { laws::cancelled_loads(c); }, "copy_from_disk");
            }},
     Law<A>{"fills",
            [](Context<A>& t) {

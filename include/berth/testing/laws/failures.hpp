@@ -6,6 +6,9 @@
 #include <berth/adaptors/statistics.hpp>
 #include <berth/core/buffer.hpp>
 #include <berth/testing/context.hpp>
+#include <berth/testing/scratch_file.hpp>
+
+#include <array>
 
 /// Laws of failure: nothing is lost, nothing leaks, everything stays usable.
 namespace berth::inline BERTH_ABI::testing::laws {
@@ -37,6 +40,15 @@ namespace berth::inline BERTH_ABI::testing::laws {
     auto second = Buffer::create(allocator, 600);
     if (!second) return fail(second.error());
     if (auto done = allocator.transfer(second->handle(), buffer->handle(), 600); !done) return done;
+  }
+  if (allocator.supports_copy_from_disk()) {
+    const auto file = ScratchFile::holding(bytes);
+    if (!file) return fail(file.error());
+    if (auto done = allocator.copy_from_disk(buffer->handle(), file->extent(), 600); !done) {
+      return fail(done.error());
+    }
+    const std::array ranges{LoadRange<PackedBuffer>{file->extent(), &buffer->handle(), 0}};
+    if (auto done = allocator.load(ranges); !done) return fail(done.error());
   }
   if (allocator.supports_queues()) {
     const auto event = allocator.record();
