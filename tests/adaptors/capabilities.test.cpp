@@ -51,6 +51,11 @@ class Only : public models::Plain<models::SmallBuffer> {
   {
     return DiskCopy{};
   }
+  Result<DiskCopy> load(std::span<const LoadRange<Buf>>, const LoadOptions&)
+    requires(op == Op::copy_from_disk)
+  {
+    return DiskCopy{};
+  }
   bool supports_copy_from_disk() const noexcept
     requires(op == Op::copy_from_disk)
   {
