@@ -359,16 +359,19 @@ static_assert(!TransferAllocator<TransferSupportMayThrow> && Allocator<TransferS
 static_assert(!TransferAllocator<TransferWantsAMutableSource> && Allocator<TransferWantsAMutableSource>);
 
 template <class R = Result<DiskCopy>, class Answer = bool, bool nothrow = true,
-          class Extent = const FileExtent&>
+          class Extent = const FileExtent&, class Loaded = Result<DiskCopy>>
 struct CopyFromDisk : Valid {
   [[nodiscard]] R copy_from_disk(const Handle& dest, Extent extent, std::size_t nbytes);
+  [[nodiscard]] Loaded load(std::span<const LoadRange<Handle>> ranges, const LoadOptions& options);
   [[nodiscard]] Answer supports_copy_from_disk() const noexcept(nothrow);
 };
 using CopyFromDiskTellsNoPath = CopyFromDisk<Result<void>>;
 using CopyFromDiskSupportIsAnInt = CopyFromDisk<Result<DiskCopy>, int>;
 using CopyFromDiskSupportMayThrow = CopyFromDisk<Result<DiskCopy>, bool, false>;
 using CopyFromDiskTakesADescriptor = CopyFromDisk<Result<DiskCopy>, bool, true, int>;
+using LoadTellsNoPath = CopyFromDisk<Result<DiskCopy>, bool, true, const FileExtent&, Result<void>>;
 static_assert(DiskCopyAllocator<CopyFromDisk<>>);
+static_assert(!DiskCopyAllocator<LoadTellsNoPath> && Allocator<LoadTellsNoPath>);
 static_assert(!DiskCopyAllocator<CopyFromDiskTellsNoPath> && Allocator<CopyFromDiskTellsNoPath>);
 static_assert(!DiskCopyAllocator<CopyFromDiskSupportIsAnInt> && Allocator<CopyFromDiskSupportIsAnInt>);
 static_assert(!DiskCopyAllocator<CopyFromDiskSupportMayThrow> && Allocator<CopyFromDiskSupportMayThrow>);

@@ -115,19 +115,19 @@ TEST_CASE("zero is zero, in fresh space and in used") {
   for (const std::size_t nbytes :
        {std::size_t{1}, std::size_t{4096}, std::size_t{70001}, (std::size_t{3} << 20U) + 1}) {
     const DiskBuffer fresh = allocated(allocator, nbytes, {.zero = true});
-    CHECK(content(allocator, fresh) == std::vector<std::byte>(nbytes));
+    CHECK((content(allocator, fresh) == std::vector<std::byte>(nbytes)));
     REQUIRE(message(allocator.copyin(fresh, std::vector<std::byte>(nbytes, std::byte{0xFF}))) == "ok");
     const DiskBuffer wall = allocated(allocator, 1);
     allocator.free(fresh, nbytes, {.zero = true});
     const DiskBuffer used = allocated(allocator, nbytes, {.zero = true});
     CHECK(place(allocator, used) == 0);
-    CHECK(content(allocator, used) == std::vector<std::byte>(nbytes));
+    CHECK((content(allocator, used) == std::vector<std::byte>(nbytes)));
     REQUIRE(message(allocator.fill(used, std::byte{0xFF})) == "ok");
     allocator.free(used, nbytes, {.zero = true});
     allocator.free(wall, 1);
     // Everything is free, yet not as new.
     const DiskBuffer longer = allocated(allocator, nbytes + step, {.zero = true});
-    CHECK(content(allocator, longer) == std::vector<std::byte>(nbytes + step));
+    CHECK((content(allocator, longer) == std::vector<std::byte>(nbytes + step)));
     REQUIRE(message(allocator.fill(longer, std::byte{0xFF})) == "ok");
     allocator.free(longer, nbytes + step, {.zero = true});
   }
@@ -202,11 +202,11 @@ TEST_CASE("a file of the caller's keeps its bytes and gets back its size") {
     CHECK(message(allocator->fill(buf, std::byte{0xFF})) == "ok");
     CHECK(std::filesystem::file_size(path) == 5 * step);
     const DiskBuffer zeros = allocated(*allocator, 10000, {.zero = true});
-    CHECK(content(*allocator, zeros) == std::vector<std::byte>(10000));
+    CHECK((content(*allocator, zeros) == std::vector<std::byte>(10000)));
     allocator->free(zeros, 10000);
     allocator->free(buf, 10000);
   }
-  CHECK(temporary::read_file(path) == old);
+  CHECK((temporary::read_file(path) == old));
   CHECK((::fcntl(fd, F_GETFD) >= 0) == !adopted);
   if (!adopted) ::close(fd);
 
@@ -284,7 +284,7 @@ TEST_CASE("files are copied into files") {
   CHECK(message(other.transfer(copy, buf, 100000)) == "ok");
   auto expected = std::vector<std::byte>(bytes.size(), std::byte{7});
   std::copy_n(bytes.begin() + 5, 100000, expected.begin());
-  CHECK(content(other, copy) == expected);
+  CHECK((content(other, copy) == expected));
 
   // To and from the same file.
   CHECK(outcome(allocator.copy_from_disk(buf, *allocator.extent(buf), 10)) == "overlap");
@@ -321,7 +321,7 @@ TEST_CASE("copy takes the path of the disk, and comes back") {
   CHECK(copy(*back, *spilled) == CopyPath::disk);
   std::vector<std::byte> seen(bytes.size());
   CHECK(message(back->copyout(seen)) == "ok");
-  CHECK(seen == bytes);
+  CHECK((seen == bytes));
   CHECK(on_disk.statistics().copyout_bytes == 0);
 
   auto view = spilled->view(1000, 4321);
@@ -363,14 +363,14 @@ TEST_CASE("random work against a reference") {
       }
     }
     const std::size_t i = random() % live.size();
-    REQUIRE(content(allocator, live[i].buf) == live[i].bytes);
+    REQUIRE((content(allocator, live[i].buf) == live[i].bytes));
     allocator.free(live[i].buf, live[i].bytes.size());
     live.erase(live.begin() + static_cast<std::ptrdiff_t>(i));
   }
   CHECK(refused > 0);
   std::map<std::uint64_t, std::uint64_t> places;
   for (const Live& kept : live) {
-    CHECK(content(allocator, kept.buf) == kept.bytes);
+    CHECK((content(allocator, kept.buf) == kept.bytes));
     places[place(allocator, kept.buf)] = kept.bytes.size();
     allocator.free(kept.buf, kept.bytes.size());
   }

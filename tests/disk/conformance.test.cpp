@@ -34,7 +34,7 @@ TEST_CASE("scratch space behind the bytes of the caller's file conforms") {
     CHECK(file->nbytes() == content.size());
     std::vector<std::byte> seen(content.size());
     REQUIRE(::pread(file->fd(), seen.data(), seen.size(), 0) == static_cast<ssize_t>(seen.size()));
-    CHECK(seen == content);
+    CHECK((seen == content));
   }
 }
 

@@ -38,9 +38,9 @@ TEST_CASE("a file gives its bytes, and stays as it is") {
   CHECK(all.nbytes == 10000);
   std::vector<std::byte> seen(10000);
   CHECK(message(io::read_exact(all, 0, seen, "test")) == "ok");
-  CHECK(seen == content);
+  CHECK((seen == content));
   CHECK(::pwrite(all.fd, seen.data(), 1, 0) < 0);
-  CHECK(temporary::read_file(path) == content);
+  CHECK((temporary::read_file(path) == content));
 }
 
 TEST_CASE("extents are held to the file") {
@@ -238,7 +238,7 @@ TEST_CASE("a sparse file of more than 4 GiB") {
   auto host = host::Allocator::open();
   const auto buf = host->alloc(6000);
   CHECK(host->copy_from_disk(*buf, *tail, 6000) == DiskCopy{.direct = 6000});
-  CHECK(std::ranges::all_of(buf->bytes().first(1000), [](std::byte b) { return b == std::byte{0}; }));
+  CHECK((std::ranges::all_of(buf->bytes().first(1000), [](std::byte b) { return b == std::byte{0}; })));
   CHECK(std::ranges::equal(buf->bytes().subspan(1000), content));
   host->free(*buf, 6000);
   CHECK(std::filesystem::file_size(path) == size);

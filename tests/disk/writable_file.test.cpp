@@ -52,9 +52,9 @@ TEST_CASE("a file is opened as the mode says") {
   CHECK(message(WritableFile::open(folder / "new")) == "open: ENOENT (2) (no such file or directory)");
   CHECK_FALSE(std::filesystem::exists(folder / "new"));
   CHECK(message(WritableFile::open(folder / "old")) == "ok");
-  CHECK(read_file(folder / "old") == old);
+  CHECK((read_file(folder / "old") == old));
   CHECK(message(WritableFile::open(folder / "old", WriteMode::create)) == "ok");
-  CHECK(read_file(folder / "old") == old);
+  CHECK((read_file(folder / "old") == old));
   CHECK(message(WritableFile::open(folder / "made", WriteMode::create)) == "ok");
   CHECK(read_file(folder / "made").empty());
   CHECK(message(WritableFile::open(folder / "old", WriteMode::replace)) == "ok");
@@ -97,7 +97,7 @@ TEST_CASE("descriptors must be of a regular file, writable, and where the offset
     REQUIRE(message(borrowed) == "ok");
     CHECK(message(borrowed->write(host_buffer_with(part), 3)) == "ok");
   }
-  CHECK(read_file(path) == with(random_bytes(10, 2), part, 3));
+  CHECK((read_file(path) == with(random_bytes(10, 2), part, 3)));
   {
     CHECK(message(WritableFile::adopt(own)) == "ok");
   }
@@ -121,7 +121,7 @@ TEST_CASE("a buffer is saved where it should be, and nothing else changes") {
         REQUIRE(message(file) == "ok");
         CHECK(message(file->write(buffer, at)) == "ok");
         CHECK(message(file->sync()) == "ok");
-        CHECK(read_file(path) == with(old, bytes, at));
+        CHECK((read_file(path) == with(old, bytes, at)));
       }
     }
   }
@@ -136,10 +136,10 @@ TEST_CASE("a gap is zeros; a place over 4 GiB is a place") {
   CHECK(message(file->write(host_buffer_with(bytes), far)) == "ok");
   const auto saved = disk::File::open(folder / "data");
   REQUIRE(message(saved) == "ok");
-  CHECK(saved->nbytes() == far + 100);
+  CHECK((saved->nbytes() == far + 100));
   std::vector<std::byte> seen(200);
   CHECK(message(io::read_exact(saved->extent(), far - 100, seen, "test")) == "ok");
-  CHECK(std::ranges::all_of(std::span(seen).first(100), [](std::byte b) { return b == std::byte{0}; }));
+  CHECK((std::ranges::all_of(std::span(seen).first(100), [](std::byte b) { return b == std::byte{0}; })));
   CHECK(std::ranges::equal(std::span(seen).subspan(100), bytes));
   CHECK(outcome(file->write(host_buffer_with(bytes), io::max_file_bytes - 99)) == "out_of_range");
   CHECK(outcome(file->write(host_buffer_with(bytes), std::numeric_limits<std::uint64_t>::max())) ==
@@ -168,12 +168,12 @@ TEST_CASE("how the bytes are fetched depends on what the buffer can") {
   static_cast<void>(plain.state().calls());
   CHECK(message(file->write(whole, 0)) == "ok");
   CHECK(plain.state().calls() == Counts{{"copyout", 1}});
-  CHECK(read_file(folder / "data") == bytes);
+  CHECK((read_file(folder / "data") == bytes));
 
   auto view = buffer.view(1000, nbytes - 1001);
   REQUIRE(message(view) == "ok");
   CHECK(message(file->write(*view, 5)) == "ok");
-  CHECK(read_file(folder / "data") == with(bytes, std::span(bytes).subspan(nbytes - 1001, 1000), 5));
+  CHECK((read_file(folder / "data") == with(bytes, std::span(bytes).subspan(nbytes - 1001, 1000), 5)));
 }
 
 TEST_CASE("nothing to save, and nothing at all") {

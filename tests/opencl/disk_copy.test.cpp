@@ -91,7 +91,7 @@ TEST_CASE("any offset in the file to any offset in the buffer, and the path is t
           CHECK(*copied == moved(way, nbytes));
           std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), nbytes,
                       expected.begin() + static_cast<std::ptrdiff_t>(at));
-          REQUIRE(arrived(stream.allocator, buf) == expected);
+          REQUIRE((arrived(stream.allocator, buf) == expected));
         }
       }
     }
@@ -121,7 +121,7 @@ TEST_CASE("random runs of many chunks") {
       CHECK(*copied == moved(way, nbytes));
       std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), nbytes,
                   expected.begin() + static_cast<std::ptrdiff_t>(at));
-      REQUIRE(arrived(stream.allocator, buf) == expected);
+      REQUIRE((arrived(stream.allocator, buf) == expected));
     }
     stream.allocator.free(buf, expected.size());
   }
@@ -150,13 +150,13 @@ TEST_CASE("a copy waits for the work queued before, and the work queued later fo
     file.write(std::vector<std::byte>(bytes.size(), std::byte{9}), 0);  // the file may change now
     opener.join();
     REQUIRE(message(copied) == "ok");
-    CHECK(arrived(stream.allocator, before) == filled);
+    CHECK((arrived(stream.allocator, before) == filled));
     native::Gate second(stream.context);
     second.close(stream.queue);
     REQUIRE(message(stream.allocator.transfer(after, buf, bytes.size())) == "ok");
     REQUIRE(message(stream.allocator.fill(buf, std::byte{0x78})) == "ok");
     second.open();
-    CHECK(arrived(stream.allocator, after) == bytes);
+    CHECK((arrived(stream.allocator, after) == bytes));
     file.write(bytes, 0);
     for (const ClBuffer& each : {buf, before, after}) stream.allocator.free(each, bytes.size());
   }
@@ -177,7 +177,7 @@ TEST_CASE("a handle on another queue orders on that queue") {
     CHECK(message(other->copy_from_disk(buf, file.extent(), bytes.size())) == "ok");
     std::vector<std::byte> seen(bytes.size());
     CHECK(message(other->copyout(seen, buf)) == "ok");
-    CHECK(seen == bytes);
+    CHECK((seen == bytes));
     gate.open();
     stream.allocator.free(buf, bytes.size());
   }
@@ -198,13 +198,13 @@ TEST_CASE("bytes that the host has mapped are refused, before anything moves") {
       const std::array<LoadRange<ClBuffer>, 1> range{{{file.extent(0, 20), &buf, 3 * chunk - 20}}};
       CHECK(outcome(stream.allocator.load(range)) == "mapped");
       REQUIRE(message(mapping->unmap()) == "ok");
-      CHECK(content(stream.allocator, buf) == old);
+      CHECK((content(stream.allocator, buf) == old));
     }
     auto mapping = stream.allocator.map(buf, Access::read, 10, 3 * chunk - 10);
     CHECK(message(stream.allocator.copy_from_disk(buf, file.extent(), chunk)) == "ok");
     REQUIRE(message(mapping->unmap()) == "ok");
     CHECK(message(stream.allocator.copy_from_disk(buf, file.extent(), 3 * chunk)) == "ok");
-    CHECK(content(stream.allocator, buf) == bytes);
+    CHECK((content(stream.allocator, buf) == bytes));
     stream.allocator.free(buf, 3 * chunk);
   }
 }
@@ -225,10 +225,10 @@ TEST_CASE("a copy that fails half-way says how far it came, and leaves all usabl
       REQUIRE(outcome(copied) == "short_read");
       CHECK(copied.error().asked() == 5 * chunk);
       CHECK(copied.error().done() == left);
-      CHECK(first(left, content(stream.allocator, buf)) == first(left, bytes));
+      CHECK((first(left, content(stream.allocator, buf)) == first(left, bytes)));
       file.write(bytes, 0);
       CHECK(message(stream.allocator.copy_from_disk(buf, file.extent(), 5 * chunk)) == "ok");
-      CHECK(content(stream.allocator, buf) == bytes);
+      CHECK((content(stream.allocator, buf) == bytes));
     }
     CHECK(message(stream.allocator.copy_from_disk(buf, {-1, 0, 10}, 10)) ==
           "pread: EBADF (9), asked 10 bytes, at byte 0, 0 bytes done");
@@ -256,7 +256,7 @@ TEST_CASE("a file that is truncated while it is loaded") {
     REQUIRE(outcome(loaded) == "short_read");
     CHECK(loaded.error().asked() == 4 * chunk);
     CHECK(loaded.error().done() == 3 * chunk - 10);
-    CHECK(first(3 * chunk - 10, content(stream.allocator, buf)) == first(3 * chunk - 10, bytes));
+    CHECK((first(3 * chunk - 10, content(stream.allocator, buf)) == first(3 * chunk - 10, bytes)));
     stream.allocator.free(buf, 4 * chunk);
   }
 }
@@ -272,8 +272,10 @@ TEST_CASE("nothing is left of the chunks when the allocator is gone") {
     auto allocator = opencl::Allocator::borrow(context, queue, staged);
     REQUIRE(message(allocator) == "ok");
     const ClBuffer buf = allocated(*allocator, std::vector<std::byte>(3 * chunk));
+    const auto before = at_rest(context.get());
     CHECK(message(allocator->copy_from_disk(buf, file.extent(), 3 * chunk)) == "ok");
     const auto kept = at_rest(context.get());
+    CHECK(kept > before);
     CHECK(message(allocator->copy_from_disk(buf, file.extent(), 3 * chunk)) == "ok");
     CHECK(native::settled(context.get(), kept) == kept);  // the chunks are used again
     allocator->free(buf, 3 * chunk);
@@ -321,7 +323,7 @@ TEST_CASE("memory of the host's own, and of the caller's, is loaded too") {
       auto buf = stream.allocator.alloc(70000, spec);
       REQUIRE(message(buf) == "ok");
       CHECK(stream.allocator.copy_from_disk(*buf, file.extent(), 70000) == moved(way, 70000));
-      CHECK(content(stream.allocator, *buf) == bytes);
+      CHECK((content(stream.allocator, *buf) == bytes));
       stream.allocator.free(*buf, 70000, spec);
     }
   }
@@ -342,7 +344,7 @@ TEST_CASE("what lies behind 4 GiB of a sparse file") {
     const ClBuffer buf = allocated(stream.allocator, std::vector<std::byte>(4000, std::byte{1}));
     CHECK(stream.allocator.copy_from_disk(buf, *extent, 4000) == moved(way, 4000));
     const auto seen = content(stream.allocator, buf);
-    CHECK(std::ranges::all_of(std::span(seen).first(1000), [](std::byte b) { return b == std::byte{0}; }));
+    CHECK((std::ranges::all_of(std::span(seen).first(1000), [](std::byte b) { return b == std::byte{0}; })));
     CHECK(std::ranges::equal(std::span(seen).subspan(1000), bytes));
     stream.allocator.free(buf, 4000);
   }
@@ -365,7 +367,7 @@ TEST_CASE("a buffer is spilled to disk, comes back, and is saved") {
     REQUIRE(message(on_device->copyin(bytes)) == "ok");
     CHECK(outcome(copy(*spilled, *on_device)) == "ok");
     CHECK(copy(*back, *spilled) == CopyPath::disk);
-    CHECK(arrived(stream.allocator, *back->as<ClBuffer>()) == bytes);
+    CHECK((arrived(stream.allocator, *back->as<ClBuffer>()) == bytes));
 
     const auto file = disk::WritableFile::open(folder / "saved", disk::WriteMode::replace);
     REQUIRE(message(file) == "ok");
