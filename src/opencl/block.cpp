@@ -86,7 +86,10 @@ Block::~Block() {
   }
   if (external == nullptr || !root) return;
   deletes = opencl::release(root.release()) && deletes;
-  if (deletes) external->deleted.wait(false, std::memory_order_acquire);
+  if (!deletes) return;
+  external->deleted.wait(false, std::memory_order_acquire);
+  // The callback may still hold its share for a moment; the range is free for another link now.
+  external->claim = HostRange();
 }
 
 }  // namespace berth::inline BERTH_ABI::opencl::detail
