@@ -61,6 +61,9 @@ struct Link {
     REQUIRE(clEnqueueFillBuffer(queue, buffer, &byte, 1, 0, size, 0, nullptr, nullptr) == CL_SUCCESS);
     REQUIRE(clFinish(queue) == CL_SUCCESS);
   }
+  /// What is queued still reads and writes the host's pages.
+  ~Link() { clFinish(queue); }
+
   [[nodiscard]] std::vector<std::byte> device_sees(cl_mem object = nullptr) const {
     std::vector<std::byte> bytes(size);
     REQUIRE(clEnqueueReadBuffer(queue, object != nullptr ? object : buffer.get(), CL_TRUE, 0, size,
