@@ -27,6 +27,10 @@ struct Instance {
   std::uint64_t max_bytes = 0;
   std::uint64_t total_bytes = 0;
   bool unified_memory = false;
+  bool device_addresses = false;  ///< buffers are made with one (cl_ext_buffer_device_address)
+  bool shared_virtual_memory = false;
+  std::size_t context_devices = 1;
+  std::size_t device_index = 0;  ///< of `device` among those of the context
   bool stage_disk_copies = false;
   StagingShelf staging;  ///< last: it goes before the context
 };

@@ -8,12 +8,11 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
-#include <string_view>
+
+#include "../support/opencl_layers.hpp"
 
 namespace layers {
 
@@ -77,10 +76,7 @@ namespace detail {
 /// The table that the symbol of a loaded layer gives; null when no layer of this process has it.
 template <class Control>
 const Control* find(const char* symbol) {
-  const char* const variable = std::getenv("OPENCL_LAYERS");
-  for (std::string_view rest = variable != nullptr ? variable : ""; !rest.empty();) {
-    const std::string path(rest.substr(0, rest.find(':')));
-    rest.remove_prefix(std::min(rest.size(), path.size() + 1));
+  for (const std::string& path : opencl_layers) {
     void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
     if (library == nullptr) continue;
     void* const found = ::dlsym(library, symbol);

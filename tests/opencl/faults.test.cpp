@@ -103,6 +103,8 @@ void copies(Told& told, Given& given, opencl::Allocator& a, const ClBuffer& buf)
   const bool out = told("copyout", a.copyout(back, buf));
   told.expect(!in || !out || back == given.bytes);
   told("fill", a.fill(buf, std::byte{5}));
+  const auto address = a.addr(buf);
+  if (address || address.error().code() != Errc::unsupported) told("addr", address);
 }
 
 void views(Told& told, opencl::Allocator& a, const ClBuffer& buf) {
@@ -141,7 +143,7 @@ void external(Told& told, Given& given, opencl::Allocator& a) {
   const BufferSpec spec{.external_ptr = given.pages.data()};
   const Allocated wrap = allocated(told, "alloc", a, spec);
   if (!wrap) return;
-  told("fill", a.fill(*wrap, std::byte{8}));
+  copies(told, given, a, *wrap);
   views(told, a, *wrap);
   maps(told, a, *wrap);
   told("record_use", a.record_use(*wrap, given.other_handle));
@@ -209,8 +211,8 @@ Errc expected_code(std::string_view call, std::string_view step) {
                              "clEnqueueBarrierWithWaitList",
                              "clFlush",
                              "clFinish"};
-  constexpr std::array allocates{"clCreateBuffer", "clCreateSubBuffer", "clSetMemObjectDestructorCallback",
-                                 "clWaitForEvents"};
+  constexpr std::array allocates{"clCreateBuffer", "clCreateBufferWithProperties", "clCreateSubBuffer",
+                                 "clSetMemObjectDestructorCallback", "clWaitForEvents"};
   if (call == "clEnqueueFillBuffer") return step == "alloc" ? Errc::out_of_memory : Errc::device_lost;
   if (std::ranges::find(moves, call) != moves.end()) return Errc::device_lost;
   if (std::ranges::find(allocates, call) != allocates.end()) return Errc::out_of_memory;

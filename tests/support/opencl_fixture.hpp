@@ -24,13 +24,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/opencl_layers.hpp"
 #include "support/outcome.hpp"
 
 namespace native {
@@ -135,10 +135,7 @@ Owned<T> retained(T object) {
 /// A test that is meant to run under layers must not pass without them, as it would with a loader that has
 /// none.
 inline void require_layers() {
-  const char* const layers = std::getenv("OPENCL_LAYERS");
-  if (layers == nullptr) return;
-  std::istringstream paths(layers);
-  for (std::string path; std::getline(paths, path, ':');) {
+  for (const std::string& path : opencl_layers) {
     INFO("OPENCL_LAYERS names " << path << ", which the loader has not loaded");
     void* const layer = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     REQUIRE(layer != nullptr);

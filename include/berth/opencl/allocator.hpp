@@ -98,7 +98,10 @@ class BERTH_EXPORT Allocator {
   void free(ClBuffer buf, std::size_t nbytes, const BufferSpec& spec = {}) noexcept;
   [[nodiscard]] Result<void> copyin(const ClBuffer& buf, std::span<const std::byte> src);
   [[nodiscard]] Result<void> copyout(std::span<std::byte> dst, const ClBuffer& buf);
-  /// `unsupported`: core OpenCL has no device addresses.
+  /// Where the device offers cl_ext_buffer_device_address, for buffers that berth made and for adopted or
+  /// borrowed ones that were made with an address; and over shared virtual memory of the caller's
+  /// (`external_ptr` from clSVMAlloc), whose address it is. Elsewhere `unsupported`: core OpenCL has none. A
+  /// kernel that uses the address needs it told (clSetKernelArgSVMPointer or clSetKernelExecInfo).
   [[nodiscard]] Result<std::uintptr_t> addr(const ClBuffer& buf);
   [[nodiscard]] AllocatorInfo info() const;
   [[nodiscard]] Result<void> synchronize();

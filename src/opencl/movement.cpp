@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// Bytes to the device, from it and on it.
+#include <berth/core/checks.hpp>
+#include <berth/core/process.hpp>
+#include <berth/opencl/allocator.hpp>
+
+#include "block.hpp"
+
+namespace berth::inline BERTH_ABI::opencl {
+namespace {
+
+cl_map_flags map_flags(Access access) noexcept {
+  switch (access) {
+    case Access::read:
+      return CL_MAP_READ;
+    case Access::write:
+      return CL_MAP_WRITE;
+    case Access::overwrite:
+      return CL_MAP_WRITE_INVALIDATE_REGION;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<void> Allocator::copyin(const ClBuffer& buf, std::span<const std::byte> src) {
+  if (auto usable = process::usable(backend); !usable) return usable;
+  if (auto inside = checks::access(buf, src.size(), 0, info(), "copyin"); !inside) return inside;
+  if (src.empty()) return {};
+  if (auto unmapped = buf.block_->check_unmapped(buf.byte_offset(), src.size(), true, "copyin"); !unmapped) {
+    return unmapped;
+  }
+  return check(clEnqueueWriteBuffer(queue(), buf.root(), CL_TRUE, buf.byte_offset(), src.size(), src.data(),
+                                    0, nullptr, nullptr),
+               "clEnqueueWriteBuffer", Doing::moving);
+}
+
+Result<void> Allocator::copyout(std::span<std::byte> dst, const ClBuffer& buf) {
+  if (auto usable = process::usable(backend); !usable) return usable;
+  if (auto inside = checks::access(buf, dst.size(), 0, info(), "copyout"); !inside) return inside;
+  if (dst.empty()) return {};
+  if (auto unmapped = buf.block_->check_unmapped(buf.byte_offset(), dst.size(), false, "copyout");
+      !unmapped) {
+    return unmapped;
+  }
+  return check(clEnqueueReadBuffer(queue(), buf.root(), CL_TRUE, buf.byte_offset(), dst.size(), dst.data(), 0,
+                                   nullptr, nullptr),
+               "clEnqueueReadBuffer", Doing::moving);
+}
+
+Result<void> Allocator::synchronize() {
+  if (auto usable = process::usable(backend); !usable) return usable;
+  return check(clFinish(queue()), "clFinish", Doing::moving);
+}
+
+Result<void> Allocator::transfer(const ClBuffer& dest, const ClBuffer& src, std::size_t nbytes) {
+  constexpr const char* call = "transfer";
+  if (auto usable = process::usable(backend); !usable) return usable;
+  if (auto inside = checks::access(dest, nbytes, 0, info(), call); !inside) return inside;
+  if (auto inside = checks::range(nbytes, 0, src.nbytes(), backend, call); !inside) return inside;
+  if (nbytes == 0) return {};
+  const detail::Instance& from = src.block_->instance;
+  if (from.context.get() != instance_->context.get()) {
+    return fail(Error(Errc::wrong_allocator, backend)
+                    .in(call)
+                    .asking(nbytes)
+                    .because("the source is of another context"));
+  }
+  if (dest.root() == src.root() && checks::overlapping(dest.byte_offset(), src.byte_offset(), nbytes)) {
+    return fail(
+        Error(Errc::overlap, backend).in(call).asking(nbytes).at(src.byte_offset()).limited_to(nbytes));
+  }
+  if (auto unmapped = src.block_->check_unmapped(src.byte_offset(), nbytes, false, call); !unmapped)
+    return unmapped;
+  if (auto unmapped = dest.block_->check_unmapped(dest.byte_offset(), nbytes, true, call); !unmapped)
+    return unmapped;
+
+  // Ordered on the queue of the source's instance too: the copy waits for a marker there, and later work
+  // there for the copy. Handles of one instance are ordered by whoever made them, with record and wait.
+  const cl_command_queue source_queue = native_queue(from.queue);
+  const bool two_queues = &from != instance_.get() && source_queue != queue();
+  cl_event before = nullptr;
+  if (two_queues) {
+    if (auto marked = check(clEnqueueMarkerWithWaitList(source_queue, 0, nullptr, &before),
+                            "clEnqueueMarkerWithWaitList", Doing::moving);
+        !marked) {
+      return marked;
+    }
+  }
+  const auto ready = Handle<cl_event>::adopt(before);
+  if (two_queues) {
+    if (auto flushed = check(clFlush(source_queue), "clFlush", Doing::moving); !flushed) return flushed;
+  }
+  cl_event after = nullptr;
+  if (auto copied = check(clEnqueueCopyBuffer(queue(), src.root(), dest.root(), src.byte_offset(),
+                                              dest.byte_offset(), nbytes, two_queues ? 1 : 0,
+                                              two_queues ? &before : nullptr, two_queues ? &after : nullptr),
+                          "clEnqueueCopyBuffer", Doing::moving);
+      !copied) {
+    return copied;
+  }
+  if (!two_queues) return {};
+  const auto copied = Handle<cl_event>::adopt(after);
+  if (auto flushed = check(clFlush(queue()), "clFlush", Doing::moving); !flushed) return flushed;
+  return check(clEnqueueBarrierWithWaitList(source_queue, 1, &after, nullptr), "clEnqueueBarrierWithWaitList",
+               Doing::moving);
+}
+
+Result<void> Allocator::fill(const ClBuffer& buf, std::byte value) {
+  if (auto usable = process::usable(backend); !usable) return usable;
+  if (auto owned = checks::own(buf, info(), "fill"); !owned) return owned;
+  if (buf.nbytes() == 0) return {};
+  if (auto unmapped = buf.block_->check_unmapped(buf.byte_offset(), buf.nbytes(), true, "fill"); !unmapped) {
+    return unmapped;
+  }
+  return check(clEnqueueFillBuffer(queue(), buf.root(), &value, 1, buf.byte_offset(), buf.nbytes(), 0,
+                                   nullptr, nullptr),
+               "clEnqueueFillBuffer", Doing::moving);
+}
+
+Result<Mapping> Allocator::map(const ClBuffer& buf, Access access, std::size_t nbytes,
+                               std::size_t byte_offset) {
+  if (auto usable = process::usable(backend); !usable) return fail(usable.error());
+  if (auto inside = checks::access(buf, nbytes, byte_offset, info(), "map"); !inside)
+    return fail(inside.error());
+  if (nbytes == 0) return Mapping();
+
+  const std::size_t from_root = buf.byte_offset() + byte_offset;
+  if (auto begun = buf.block_->begin_map(from_root, nbytes, access != Access::read); !begun) {
+    return fail(begun.error());
+  }
+  cl_int status = CL_SUCCESS;
+  void* address = clEnqueueMapBuffer(queue(), buf.root(), CL_TRUE, map_flags(access), from_root, nbytes, 0,
+                                     nullptr, nullptr, &status);
+  if (status != CL_SUCCESS) {
+    buf.block_->end_map(from_root, nbytes, true);
+    return fail(error(status, "clEnqueueMapBuffer", Doing::moving).asking(nbytes).at(from_root));
+  }
+
+  struct Live {
+    detail::Block* block;
+    cl_command_queue queue;
+    std::size_t byte_offset;
+  };
+  return Mapping(
+      std::span(static_cast<std::byte*>(address), nbytes), Live{buf.block_, queue(), from_root},
+      +[](const Live& live, std::span<std::byte> bytes) noexcept -> Result<void> {
+        if (!process::may_release()) return {};
+        auto unmapped = check(
+            clEnqueueUnmapMemObject(live.queue, live.block->root.get(), bytes.data(), 0, nullptr, nullptr),
+            "clEnqueueUnmapMemObject", Doing::moving);
+        live.block->end_map(live.byte_offset, bytes.size(), unmapped.has_value());
+        if (unmapped) unmapped = check(clFlush(live.queue), "clFlush", Doing::moving);
+        return unmapped;
+      });
+}
+
+}  // namespace berth::inline BERTH_ABI::opencl
