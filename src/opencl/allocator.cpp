@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <new>
+#include <span>
 #include <vector>
 
 #include "address.hpp"
@@ -20,11 +21,6 @@ namespace {
 // were seen to write past.
 constexpr std::size_t host_pointer_alignment = 64;
 
-struct Stream {
-  Handle<cl_context> context;
-  Handle<cl_command_queue> queue;
-};
-
 Result<Handle<cl_command_queue>> make_queue(cl_context context, cl_device_id device) {
   cl_int status = CL_SUCCESS;
   auto queue = Handle<cl_command_queue>::adopt(clCreateCommandQueue(context, device, 0, &status));
@@ -32,13 +28,12 @@ Result<Handle<cl_command_queue>> make_queue(cl_context context, cl_device_id dev
   return queue;
 }
 
-Result<Stream> make_stream(cl_device_id device) {
+Result<Handle<cl_context>> make_context(std::span<const cl_device_id> devices) {
   cl_int status = CL_SUCCESS;
-  auto context = Handle<cl_context>::adopt(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &status));
+  auto context = Handle<cl_context>::adopt(clCreateContext(nullptr, static_cast<cl_uint>(devices.size()),
+                                                           devices.data(), nullptr, nullptr, &status));
   if (status != CL_SUCCESS) return fail(error(status, "clCreateContext"));
-  auto queue = make_queue(context.get(), device);
-  if (!queue) return fail(queue.error());
-  return Stream{std::move(context), std::move(*queue)};
+  return context;
 }
 
 // Where the device is among those of its context.
@@ -147,16 +142,29 @@ Allocator::Allocator(std::shared_ptr<detail::Instance> instance, Queue queue) no
     : instance_(std::move(instance)), queue_(std::move(queue)) {}
 
 Result<Allocator> Allocator::open(cl_device_id device, const Options& options) {
+  auto opened = open(std::span(&device, 1), options);
+  if (!opened) return fail(opened.error());
+  return std::move(opened->front());
+}
+
+Result<std::vector<Allocator>> Allocator::open(std::span<const cl_device_id> devices,
+                                               const Options& options) {
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
-  if (device == nullptr) {
-    return fail(Error(Errc::invalid_argument, backend).in("open").because("the device is null"));
+  const Error invalid = Error(Errc::invalid_argument, backend).in("open");
+  if (devices.empty()) return fail(Error(invalid).because("there are no devices"));
+  if (std::ranges::find(devices, nullptr) != devices.end())
+    return fail(Error(invalid).because("a device is null"));
+  const auto context = make_context(devices);
+  if (!context) return fail(context.error());
+  std::vector<Allocator> allocators;
+  for (const cl_device_id device : devices) {
+    auto queue = make_queue(context->get(), device);
+    if (!queue) return fail(queue.error());
+    auto allocator = borrow(context->get(), queue->get(), options);
+    if (!allocator) return fail(allocator.error());
+    allocators.push_back(std::move(*allocator));
   }
-  auto stream = make_stream(device);
-  if (!stream) return fail(stream.error());
-  Queue queue = adopt_queue(stream->queue.release());
-  auto instance = make_instance(std::move(stream->context), native_queue(queue), options);
-  if (!instance) return fail(instance.error());
-  return Allocator(std::move(*instance), std::move(queue));
+  return allocators;
 }
 
 Result<Allocator> Allocator::borrow(cl_context context, cl_command_queue queue, const Options& options) {

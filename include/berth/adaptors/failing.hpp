@@ -76,11 +76,11 @@ class FailingAllocator : public Forwarding<Upstream> {
 
   [[nodiscard]] FailurePlan& plan() const noexcept { return *plan_; }
 
-  [[nodiscard]] Result<buffer_type> alloc(std::size_t nbytes, const BufferSpec& spec) {
+  [[nodiscard]] Result<buffer_type> alloc(std::size_t nbytes, const BufferSpec& spec = {}) {
     if (auto go = plan_->pass("alloc", nbytes, true); !go) return fail(go.error());
     return this->upstream().alloc(nbytes, spec);
   }
-  void free(buffer_type buf, std::size_t nbytes, const BufferSpec& spec) noexcept {
+  void free(buffer_type buf, std::size_t nbytes, const BufferSpec& spec = {}) noexcept {
     this->upstream().free(std::move(buf), nbytes, spec);
   }
   [[nodiscard]] Result<void> copyin(const buffer_type& buf, std::span<const std::byte> src) {

@@ -24,7 +24,7 @@ class LimitingAllocator : public Forwarding<Upstream> {
   LimitingAllocator(Upstream upstream, std::uint64_t limit_bytes)
       : LimitingAllocator(std::move(upstream), std::make_shared<Budget>(limit_bytes)) {}
 
-  [[nodiscard]] Result<buffer_type> alloc(std::size_t nbytes, const BufferSpec& spec) {
+  [[nodiscard]] Result<buffer_type> alloc(std::size_t nbytes, const BufferSpec& spec = {}) {
     if (!counted(spec)) return this->upstream().alloc(nbytes, spec);
     if (!budget_->reserve(nbytes)) {
       return fail(Error(Errc::out_of_memory, this->info().backend)
@@ -38,7 +38,7 @@ class LimitingAllocator : public Forwarding<Upstream> {
     return buf;
   }
 
-  void free(buffer_type buf, std::size_t nbytes, const BufferSpec& spec) noexcept {
+  void free(buffer_type buf, std::size_t nbytes, const BufferSpec& spec = {}) noexcept {
     const bool returned = counted(spec) && !buf.is_view() && buf.instance() == this->info().instance;
     this->upstream().free(std::move(buf), nbytes, spec);
     if (returned) budget_->give_back(nbytes);

@@ -81,7 +81,7 @@ class LruAllocator : public Forwarding<Upstream> {
     return LruAllocator(std::move(upstream), std::move(state), 0);
   }
 
-  [[nodiscard]] Result<buffer_type> alloc(std::size_t nbytes, const BufferSpec& spec) {
+  [[nodiscard]] Result<buffer_type> alloc(std::size_t nbytes, const BufferSpec& spec = {}) {
     if (auto usable = process::not_forked(state_->info.backend); !usable) return fail(usable.error());
     if (!state_->cacheable(nbytes, spec)) {
       auto buf = fresh(nbytes, spec);
@@ -101,7 +101,7 @@ class LruAllocator : public Forwarding<Upstream> {
     return sized(std::move(*buf), nbytes);
   }
 
-  void free(buffer_type buf, std::size_t nbytes, const BufferSpec& spec) noexcept {
+  void free(buffer_type buf, std::size_t nbytes, const BufferSpec& spec = {}) noexcept {
     if (process::forked()) return;
     const bool freeable = !buf.is_view() && buf.instance() == state_->info.instance;
     if (!freeable || !state_->cacheable(nbytes, spec)) {

@@ -52,7 +52,7 @@ class StatisticsAllocator : public Forwarding<Upstream> {
   explicit StatisticsAllocator(Upstream upstream)
       : StatisticsAllocator(std::move(upstream), std::make_shared<State>()) {}
 
-  [[nodiscard]] Result<buffer_type> alloc(std::size_t nbytes, const BufferSpec& spec) {
+  [[nodiscard]] Result<buffer_type> alloc(std::size_t nbytes, const BufferSpec& spec = {}) {
     auto buf = this->upstream().alloc(nbytes, spec);
     const MutexLock lock(state_->mutex);
     if (!buf) {
@@ -64,7 +64,7 @@ class StatisticsAllocator : public Forwarding<Upstream> {
     return buf;
   }
 
-  void free(buffer_type buf, std::size_t nbytes, const BufferSpec& spec) noexcept {
+  void free(buffer_type buf, std::size_t nbytes, const BufferSpec& spec = {}) noexcept {
     const bool returned = counted(nbytes, spec) && !buf.is_view() && buf.instance() == this->info().instance;
     if (returned) {  // before upstream can hand the memory out again, which would raise the peak
       const MutexLock lock(state_->mutex);

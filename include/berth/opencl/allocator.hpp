@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace berth::inline BERTH_ABI::opencl {
 
@@ -86,6 +87,10 @@ class BERTH_EXPORT Allocator {
 
   /// Makes a context and an in-order queue of its own on the device.
   [[nodiscard]] static Result<Allocator> open(cl_device_id device, const Options& options = {});
+  /// One allocator for each device, all in one context, which `transfer` between them needs; each on a queue
+  /// of its own. The devices are of one platform, else the driver refuses.
+  [[nodiscard]] static Result<std::vector<Allocator>> open(std::span<const cl_device_id> devices,
+                                                           const Options& options = {});
   /// Uses the caller's context and queue and retains its own references. The queue must be of the context and
   /// in-order, else `invalid_argument`.
   [[nodiscard]] static Result<Allocator> borrow(cl_context context, cl_command_queue queue,
