@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <berth/core/file_extent.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +27,8 @@ struct DeviceTour {
   std::uint64_t pieces = 0;
   std::string means;  ///< what counted: "OpenCL kernel"
   ByteCounts counts;
+  DiskCopy loaded;              ///< how the file's bytes reached the device
+  std::uint64_t copied_in = 0;  ///< those that came through memory of the tour's: the device loads no files
   bool bytes_equal = true;
   StepTimes times;
 };

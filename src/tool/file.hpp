@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/stat.h>
+#include <berth/core/file_extent.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,11 @@ class InputFile {
 
   /// Whether it is not what it was when it was opened, by its size and its times.
   [[nodiscard]] bool changed() const noexcept;
+
+  /// A run of its bytes; this must stay open while it is used.
+  [[nodiscard]] FileExtent extent(std::uint64_t offset, std::uint64_t nbytes) const noexcept {
+    return {.fd = fd_, .offset = offset, .nbytes = nbytes};
+  }
 
   /// Fills all of `bytes` from `offset` on; a file that ends before that is a complaint.
   [[nodiscard]] Outcome<void> read(std::uint64_t offset, std::span<std::byte> bytes) const;

@@ -12,12 +12,12 @@ namespace berth::tool {
 /// What the tour does on a device, in the order of its table.
 enum class Step : std::uint8_t {
   set_up,          ///< opening the device, compiling the kernel, memory of the host
-  read_file,       ///< into host memory
   allocate,        ///< device memory
-  host_to_device,  ///< copyin
+  load,            ///< the file's bytes to the device
   count,           ///< the histogram on the device
   device_to_host,  ///< copyout
-  compare,         ///< the bytes that came back with those that were sent
+  read_file,       ///< once more, into host memory, to compare with
+  compare,         ///< the bytes that came back with the file's
   whole,           ///< all of the above but the set-up
   host_count,      ///< the histogram on the host, a pass of its own
 };
@@ -29,16 +29,16 @@ inline constexpr std::size_t step_count = static_cast<std::size_t>(Step::host_co
   switch (step) {
     case Step::set_up:
       return "set_up";
-    case Step::read_file:
-      return "read_file";
     case Step::allocate:
       return "allocate";
-    case Step::host_to_device:
-      return "host_to_device";
+    case Step::load:
+      return "load";
     case Step::count:
       return "kernel";
     case Step::device_to_host:
       return "device_to_host";
+    case Step::read_file:
+      return "read_file";
     case Step::compare:
       return "compare";
     case Step::whole:
@@ -54,16 +54,16 @@ inline constexpr std::size_t step_count = static_cast<std::size_t>(Step::host_co
   switch (step) {
     case Step::set_up:
       return "set up";
-    case Step::read_file:
-      return "read file";
     case Step::allocate:
       return "allocate";
-    case Step::host_to_device:
-      return "host to device";
+    case Step::load:
+      return "file to device";
     case Step::count:
       return "histogram";
     case Step::device_to_host:
       return "device to host";
+    case Step::read_file:
+      return "read file to compare";
     case Step::compare:
       return "compare bytes";
     case Step::whole:

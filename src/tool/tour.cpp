@@ -61,6 +61,15 @@ std::string summary(const ByteCounts& counts) {
                      100.0 * static_cast<double>(*most) / static_cast<double>(counts.total()));
 }
 
+/// How a step was done, where there is a choice.
+std::string by(Step step, const DeviceTour& tour) {
+  if (step == Step::count) return fmt::format(" ({})", tour.means);
+  if (step != Step::load) return "";
+  if (tour.loaded.direct != 0) return " (direct)";
+  if (tour.loaded.buffered != 0) return " (staged)";
+  return tour.copied_in != 0 ? " (read, copied in)" : "";
+}
+
 void print_text(const Report& report) {
   const DeviceTour& tour = report.tour;
   const std::string size = tour.pieces > 1 ? " of at most " + counted(tour.piece_bytes, "byte") : "";
@@ -72,8 +81,7 @@ void print_text(const Report& report) {
     const Step step = Report::step(i);
     const Nanoseconds time = report.time(step);
     const double rate = gigabytes_per_second(report.file.nbytes(), time);
-    const std::string by = step == Step::count ? fmt::format(" ({})", tour.means) : "";
-    table.row({label(step) + by, moves_bytes(step) ? grouped(report.file.nbytes()) : "",
+    table.row({label(step) + by(step, tour), moves_bytes(step) ? grouped(report.file.nbytes()) : "",
                fmt::format("{:.2f}", milliseconds(time)),
                moves_bytes(step) ? fmt::format("{:.2f}", rate) : ""});
   }
@@ -107,6 +115,11 @@ void print_json(const Report& report) {
                    {"pieces", report.tour.pieces},
                    {"piece_bytes", report.tour.piece_bytes},
                    {"histogram_by", report.tour.means},
+                   {"loaded",
+                    {{"direct", report.tour.loaded.direct},
+                     {"buffered", report.tour.loaded.buffered},
+                     {"unbuffered", report.tour.loaded.unbuffered},
+                     {"copied_in", report.tour.copied_in}}},
                    {"steps", std::move(steps)},
                    {"histogram", report.tour.counts.of},
                    {"histogram_equal", report.histogram_equal()},

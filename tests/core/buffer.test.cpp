@@ -154,6 +154,7 @@ TEST_CASE("an empty buffer answers invalid_argument to every operation") {
     CHECK(outcome(empty->copyout({})) == "invalid_argument");
     CHECK(outcome(empty->addr()) == "invalid_argument");
     CHECK(outcome(empty->fill(std::byte{})) == "invalid_argument");
+    CHECK(outcome(empty->copy_from_disk({})) == "invalid_argument");
     CHECK(outcome(empty->map(Access::read)) == "invalid_argument");
     CHECK(outcome(empty->map(Access::read, 0, 0)) == "invalid_argument");
     CHECK(message(empty->view(0, 0)) == "view: invalid argument (the Buffer is empty)");
@@ -269,7 +270,27 @@ TEST_CASE("a backend without views says so") {
   REQUIRE(buffer);
   CHECK(message(buffer->view(4, 0)) == "plain offset: not supported");
   CHECK(message(buffer->fill(std::byte{})) == "plain fill: not supported");
+  CHECK(message(buffer->copy_from_disk({})) == "plain copy_from_disk: not supported");
   CHECK(message(buffer->map(Access::read)) == "plain map: not supported");
+}
+
+TEST_CASE("a file's bytes come into a prefix of a buffer or view") {
+  Rich model;
+  const models::TemporaryFile file;
+  const Bytes bytes{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+  file.write(bytes, 0);
+  Buffer buffer = made(model, 8);
+  REQUIRE(buffer.fill(std::byte{9}));
+  auto view = buffer.view(4, 3);
+  REQUIRE(view);
+  const auto copied = view->copy_from_disk({.fd = file.fd(), .offset = 1, .nbytes = 3});
+  REQUIRE(message(copied) == "ok");
+  CHECK(copied->total() == 3);
+  auto expected = Bytes(8, std::byte{9});
+  std::copy_n(bytes.begin() + 1, 3, expected.begin() + 3);
+  CHECK(content(buffer) == expected);
+  CHECK(outcome(view->copy_from_disk({.fd = file.fd(), .offset = 0, .nbytes = 5})) == "out_of_range");
+  CHECK(content(buffer) == expected);
 }
 
 TEST_CASE("no order of destruction is wrong") {

@@ -31,6 +31,8 @@ class Tour(program.FolderCase):
                 self.assertTrue(tour["histogram_equal"])
                 self.assertTrue(tour["bytes_equal"])
                 self.assertEqual(tour["bytes"], len(content))
+                self.assertEqual(sum(tour["loaded"].values()), len(content))
+                self.assertEqual(tour["loaded"]["copied_in"], 0)
                 self.assertEqual(tour["histogram"], expected)
         return tours
 
@@ -45,7 +47,7 @@ class Tour(program.FolderCase):
         for tour in tours:
             self.assertGreater(tour["pieces"], 1)
             steps = {step["step"]: step for step in tour["steps"]}
-            for name in ("read_file", "host_to_device", "kernel", "device_to_host", "host_histogram", "whole"):
+            for name in ("load", "read_file", "kernel", "device_to_host", "host_histogram", "whole"):
                 self.assertEqual(steps[name]["bytes"], LARGE)
                 self.assertGreater(steps[name]["ms"], 0)
                 rate = LARGE / steps[name]["ms"] / 1e6
@@ -99,7 +101,7 @@ class Tour(program.FolderCase):
         content = skewed(123456, seed=9)
         text = self.run_ok("tour", self.file("table", content), "--device", "0")
         self.assertRegex(text, r"step +bytes +ms +GB/s\n")
-        for step in ("read file", "host to device", r"histogram \(OpenCL kernel\)", "device to host", "host histogram"):
+        for step in (r"file to device \(direct\)", "read file to compare", r"histogram \(OpenCL kernel\)", "device to host", "host histogram"):
             self.assertRegex(text, rf"\n +{step}.* +123,456 +[\d.]+ +[\d.]+\n")
         most = max(range(256), key=histogram(content).__getitem__)
         self.assertIn(f"most often {most:#04x}", text)

@@ -93,6 +93,10 @@ class Buffer {
   }
   [[nodiscard]] Result<std::uintptr_t> addr() const { return PackedAllocator(allocator_).addr(handle()); }
   [[nodiscard]] Result<void> fill(std::byte value) { return allocator_.fill(handle(), value); }
+  /// File to device: all of the extent into a prefix of this buffer. See `DiskCopyAllocator`.
+  [[nodiscard]] Result<DiskCopy> copy_from_disk(const FileExtent& extent) {
+    return allocator_.copy_from_disk(handle(), extent, extent.nbytes);
+  }
   /// The whole buffer, mapped. The guard must not outlive this buffer.
   [[nodiscard]] Result<Mapping> map(Access access) { return allocator_.map(handle(), access, nbytes(), 0); }
   [[nodiscard]] Result<Mapping> map(Access access, std::size_t nbytes, std::size_t byte_offset) {
