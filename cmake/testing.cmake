@@ -7,6 +7,9 @@ set(BERTH_TEST_SCALE 1.0 CACHE STRING "Share of the full number of operations th
 set(BERTH_POCL_CACHE_DIR ${PROJECT_BINARY_DIR}/pocl-cache CACHE PATH "Where PoCL keeps the kernels of the tests")
 file(MAKE_DIRECTORY ${BERTH_POCL_CACHE_DIR})
 
+set(BERTH_INTEL_OPENCL_DIR ${PROJECT_BINARY_DIR}/intel-opencl CACHE PATH
+    "Where cmake/intel-opencl.sh has put Intel's OpenCL driver for CPUs")
+
 # Only tests that need a particular driver or tool may skip (exit status 77); any other must run.
 set(BERTH_LABELS_THAT_MAY_SKIP real-cuda real-nvidia-cl real-intel-cl oclgrind cuda-toolkit)
 

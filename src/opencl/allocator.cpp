@@ -11,6 +11,7 @@
 
 #include "address.hpp"
 #include "block.hpp"
+#include "fill.hpp"
 #include "query.hpp"
 #include "stream.hpp"
 
@@ -62,8 +63,9 @@ Result<std::shared_ptr<detail::Instance>> make_instance(Handle<cl_context> conte
   if (!description) return fail(description.error());
 
   auto instance = std::make_shared<detail::Instance>();
-  const bool lazy_device = description->type != DeviceType::cpu;
-  if (options.commit == Commit::always || (options.commit == Commit::automatic && lazy_device)) {
+  instance->quirks = options.quirks.value_or(quirks_of(*description));
+  if (options.commit == Commit::always ||
+      (options.commit == Commit::automatic && instance->quirks.has(Quirk::lazy_allocation))) {
     auto commit_queue = make_queue(context.get(), *device);
     if (!commit_queue) return fail(commit_queue.error());
     instance->commit_queue = std::move(*commit_queue);
@@ -101,7 +103,7 @@ Result<void> commit(cl_command_queue queue, cl_mem mem, std::size_t nbytes) {
   return check(status.value_or(CL_SUCCESS) < 0 ? *status : waited, "clWaitForEvents", Doing::allocating);
 }
 
-Result<void> check_spec(const BufferSpec& spec, std::size_t nbytes) {
+Result<void> check_spec(const BufferSpec& spec, std::size_t nbytes, Quirks quirks) {
   if (spec.external_ptr == nullptr) return {};
   if (spec.zero) {
     return fail(Error(Errc::invalid_argument, backend)
@@ -116,6 +118,13 @@ Result<void> check_spec(const BufferSpec& spec, std::size_t nbytes) {
                     .asking(nbytes)
                     .at(address)
                     .limited_to(host_pointer_alignment));
+  }
+  if (quirks.has(Quirk::writes_past_tail) && nbytes % host_pointer_alignment != 0) {
+    return fail(Error(Errc::invalid_size, backend)
+                    .in("alloc")
+                    .asking(nbytes)
+                    .limited_to(host_pointer_alignment)
+                    .because("this driver writes past memory that ends inside 64 bytes"));
   }
   return {};
 }
@@ -203,7 +212,7 @@ AllocatorInfo Allocator::info() const {
 Result<ClBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) {
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   if (nbytes == 0) return ClBuffer(nullptr, 0, 0, instance_->id, false);
-  if (auto right = check_spec(spec, nbytes); !right) return fail(right.error());
+  if (auto right = check_spec(spec, nbytes, instance_->quirks); !right) return fail(right.error());
   if (nbytes > instance_->max_bytes) {
     return fail(Error(Errc::exceeds_device_maximum, backend)
                     .in("alloc")
@@ -237,10 +246,7 @@ Result<ClBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) {
     }
   }
   if (spec.zero) {
-    constexpr unsigned char zero = 0;
-    if (auto filled =
-            check(clEnqueueFillBuffer(queue(), mem->get(), &zero, 1, 0, nbytes, 0, nullptr, nullptr),
-                  "clEnqueueFillBuffer", Doing::allocating);
+    if (auto filled = enqueue_fill(queue(), mem->get(), std::byte{0}, 0, nbytes, Doing::allocating);
         !filled) {
       return fail(Error(filled.error()).asking(nbytes));
     }

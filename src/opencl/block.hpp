@@ -5,6 +5,7 @@
 #include <berth/core/identity.hpp>
 #include <berth/core/mutex.hpp>
 #include <berth/opencl/queue.hpp>
+#include <berth/opencl/quirks.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -27,6 +28,7 @@ struct Instance {
   std::uint64_t max_bytes = 0;
   std::uint64_t total_bytes = 0;
   bool unified_memory = false;
+  Quirks quirks;
   bool device_addresses = false;  ///< buffers are made with one (cl_ext_buffer_device_address)
   bool shared_virtual_memory = false;
   std::size_t context_devices = 1;

@@ -43,6 +43,13 @@ class Reader {
     if (!got) keep(got.error());
     return got.value_or(std::string());
   }
+  std::string platform_name() {
+    const auto platform = query<cl_platform_id>(device_, CL_DEVICE_PLATFORM);
+    const auto got =
+        platform ? query_text(*platform, CL_PLATFORM_NAME) : Result<std::string>(fail(platform.error()));
+    if (!got) keep(got.error());
+    return got.value_or(std::string());
+  }
   [[nodiscard]] const std::optional<Error>& problem() const noexcept { return problem_; }
 
  private:
@@ -131,6 +138,7 @@ Result<DeviceDescription> describe(cl_device_id device) {
   Reader read(device);
   DeviceDescription description;
   description.id = device;
+  description.platform = read.platform_name();
   description.name = read.text(CL_DEVICE_NAME);
   description.vendor = read.text(CL_DEVICE_VENDOR);
   description.driver_version = read.text(CL_DRIVER_VERSION);

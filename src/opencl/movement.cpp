@@ -4,7 +4,14 @@
 #include <berth/core/process.hpp>
 #include <berth/opencl/allocator.hpp>
 
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <new>
+#include <span>
+
 #include "block.hpp"
+#include "fill.hpp"
 
 namespace berth::inline BERTH_ABI::opencl {
 namespace {
@@ -21,7 +28,42 @@ cl_map_flags map_flags(Access access) noexcept {
   return 0;
 }
 
+// Under Quirk::unaligned_host_memory.
+constexpr std::size_t wanted_alignment = 16;
+constexpr std::size_t piece_bytes = std::size_t{256} << 10U;
+
+bool takes_directly(const detail::Instance& instance, const std::byte* host) noexcept {
+  return !instance.quirks.has(Quirk::unaligned_host_memory) ||
+         reinterpret_cast<std::uintptr_t>(host) % wanted_alignment == 0;
+}
+
+// Calls `copy(offset, piece of aligned memory)` for `nbytes`, a piece after the other.
+Result<void> in_aligned_pieces(std::size_t nbytes, auto copy) {
+  struct alignas(wanted_alignment) Piece {
+    std::array<std::byte, piece_bytes> bytes;
+  };
+  const std::unique_ptr<Piece> piece(new (std::nothrow) Piece);
+  if (!piece) return fail(Error(Errc::out_of_memory, "host").asking(sizeof(Piece)));
+  for (std::size_t done = 0; done < nbytes; done += piece_bytes) {
+    const auto bytes = std::span(piece->bytes).first(std::min(piece_bytes, nbytes - done));
+    if (auto copied = copy(done, bytes); !copied) return copied;
+  }
+  return {};
+}
+
 }  // namespace
+
+Result<void> enqueue_fill(cl_command_queue queue, cl_mem mem, std::byte value, std::size_t byte_offset,
+                          std::size_t nbytes, Doing doing) {
+  // The longest pattern of equal bytes that the range allows: drivers fill one at a time.
+  std::array<std::byte, 16> pattern;
+  pattern.fill(value);
+  std::size_t pattern_bytes = pattern.size();
+  while ((byte_offset | nbytes) % pattern_bytes != 0) pattern_bytes /= 2;
+  return check(clEnqueueFillBuffer(queue, mem, pattern.data(), pattern_bytes, byte_offset, nbytes, 0, nullptr,
+                                   nullptr),
+               "clEnqueueFillBuffer", doing);
+}
 
 Result<void> Allocator::copyin(const ClBuffer& buf, std::span<const std::byte> src) {
   if (auto usable = process::usable(backend); !usable) return usable;
@@ -30,9 +72,16 @@ Result<void> Allocator::copyin(const ClBuffer& buf, std::span<const std::byte> s
   if (auto unmapped = buf.block_->check_unmapped(buf.byte_offset(), src.size(), true, "copyin"); !unmapped) {
     return unmapped;
   }
-  return check(clEnqueueWriteBuffer(queue(), buf.root(), CL_TRUE, buf.byte_offset(), src.size(), src.data(),
-                                    0, nullptr, nullptr),
-               "clEnqueueWriteBuffer", Doing::moving);
+  const auto write = [&](std::size_t at, std::span<const std::byte> bytes) {
+    return check(clEnqueueWriteBuffer(queue(), buf.root(), CL_TRUE, buf.byte_offset() + at, bytes.size(),
+                                      bytes.data(), 0, nullptr, nullptr),
+                 "clEnqueueWriteBuffer", Doing::moving);
+  };
+  if (takes_directly(*instance_, src.data())) return write(0, src);
+  return in_aligned_pieces(src.size(), [&](std::size_t at, std::span<std::byte> aligned) {
+    std::ranges::copy(src.subspan(at, aligned.size()), aligned.begin());
+    return write(at, aligned);
+  });
 }
 
 Result<void> Allocator::copyout(std::span<std::byte> dst, const ClBuffer& buf) {
@@ -43,9 +92,17 @@ Result<void> Allocator::copyout(std::span<std::byte> dst, const ClBuffer& buf) {
       !unmapped) {
     return unmapped;
   }
-  return check(clEnqueueReadBuffer(queue(), buf.root(), CL_TRUE, buf.byte_offset(), dst.size(), dst.data(), 0,
-                                   nullptr, nullptr),
-               "clEnqueueReadBuffer", Doing::moving);
+  const auto read = [&](std::size_t at, std::span<std::byte> bytes) {
+    return check(clEnqueueReadBuffer(queue(), buf.root(), CL_TRUE, buf.byte_offset() + at, bytes.size(),
+                                     bytes.data(), 0, nullptr, nullptr),
+                 "clEnqueueReadBuffer", Doing::moving);
+  };
+  if (takes_directly(*instance_, dst.data())) return read(0, dst);
+  return in_aligned_pieces(dst.size(), [&](std::size_t at, std::span<std::byte> aligned) {
+    auto done = read(at, aligned);
+    if (done) std::ranges::copy(aligned, dst.subspan(at).begin());
+    return done;
+  });
 }
 
 Result<void> Allocator::synchronize() {
@@ -113,9 +170,7 @@ Result<void> Allocator::fill(const ClBuffer& buf, std::byte value) {
   if (auto unmapped = buf.block_->check_unmapped(buf.byte_offset(), buf.nbytes(), true, "fill"); !unmapped) {
     return unmapped;
   }
-  return check(clEnqueueFillBuffer(queue(), buf.root(), &value, 1, buf.byte_offset(), buf.nbytes(), 0,
-                                   nullptr, nullptr),
-               "clEnqueueFillBuffer", Doing::moving);
+  return enqueue_fill(queue(), buf.root(), value, buf.byte_offset(), buf.nbytes(), Doing::moving);
 }
 
 Result<Mapping> Allocator::map(const ClBuffer& buf, Access access, std::size_t nbytes,

@@ -71,6 +71,10 @@ void print_device(const Examined& examined) {
                                                                : "no"));
     if (!device.compiler) print_fact("kernels", "no compiler: `berth tour` cannot run on it");
   }
+  for (const FoundQuirk& quirk : device.quirks) {
+    print_fact(&quirk == device.quirks.data() ? "quirks" : "",
+               fmt::format("{}: {}", quirk.name, quirk.remedy));
+  }
   if (!examined.problem.empty()) {
     print_fact("not usable", examined.problem);
   } else {
@@ -98,6 +102,8 @@ Json device_json(const Examined& examined) {
   const FoundDevice& device = examined.device;
   Json supports = Json::object();
   for (const Support& support : examined.supports) supports[support.key] = support.supported;
+  Json quirks = Json::object();
+  for (const FoundQuirk& quirk : device.quirks) quirks[quirk.name] = quirk.remedy;
   return {{"number", device.number},
           {"name", device.name},
           {"type", device.type},
@@ -112,6 +118,7 @@ Json device_json(const Examined& examined) {
           {"svm_coarse", device.svm_coarse},
           {"svm_fine", device.svm_fine},
           {"compiler", device.compiler},
+          {"quirks", std::move(quirks)},
           {"supports", examined.problem.empty() ? supports : Json()},
           {"problem", text_or_null(examined.problem)}};
 }

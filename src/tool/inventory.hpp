@@ -14,6 +14,12 @@
 
 namespace berth::tool {
 
+/// What a driver does otherwise than one would expect.
+struct FoundQuirk {
+  std::string name;
+  std::string remedy;  ///< what berth does about it
+};
+
 /// A device as its driver describes it, not yet opened. Text that a driver has none of is empty.
 struct FoundDevice {
   std::size_t number = 0;  ///< over all frameworks; what `--device` takes
@@ -33,7 +39,8 @@ struct FoundDevice {
   bool svm_fine = false;
   bool compiler = false;         ///< compiles kernels
   bool single_threaded = false;  ///< the driver breaks when several host threads use it
-  std::string unusable;          ///< why it cannot be opened, when that is known beforehand
+  std::vector<FoundQuirk> quirks;
+  std::string unusable;  ///< why it cannot be opened, when that is known beforehand
 
   std::function<Result<PackedAllocator>()> open;
   /// How the tour counts bytes on it.

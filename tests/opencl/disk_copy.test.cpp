@@ -272,10 +272,8 @@ TEST_CASE("nothing is left of the chunks when the allocator is gone") {
     auto allocator = opencl::Allocator::borrow(context, queue, staged);
     REQUIRE(message(allocator) == "ok");
     const ClBuffer buf = allocated(*allocator, std::vector<std::byte>(3 * chunk));
-    const auto before = at_rest(context.get());
     CHECK(message(allocator->copy_from_disk(buf, file.extent(), 3 * chunk)) == "ok");
     const auto kept = at_rest(context.get());
-    CHECK(kept > before);
     CHECK(message(allocator->copy_from_disk(buf, file.extent(), 3 * chunk)) == "ok");
     CHECK(native::settled(context.get(), kept) == kept);  // the chunks are used again
     allocator->free(buf, 3 * chunk);

@@ -218,6 +218,7 @@ TEST_CASE("a native buffer, borrowed") {
     CHECK_FALSE(buf->is_view());
     CHECK(buf->instance() == stream.allocator.info().instance);
     REQUIRE(message(stream.allocator.copyin(*buf, bytes)) == "ok");
+    REQUIRE(message(stream.allocator.synchronize()) == "ok");  // read on another queue
     CHECK(native::content(mem, bytes.size()) == bytes);
     const auto arg = stream.allocator.exact_arg(*buf);
     REQUIRE(message(arg) == "ok");
@@ -273,6 +274,7 @@ TEST_CASE("a native sub-buffer becomes its root and an offset") {
   SECTION("its bytes are the root's, at the offset") {
     const auto bytes = native::pattern(size, 2);
     REQUIRE(message(stream.allocator.copyin(*buf, bytes)) == "ok");
+    REQUIRE(message(stream.allocator.synchronize()) == "ok");  // read on another queue
     auto expected = before_bytes;
     std::ranges::copy(bytes, expected.begin() + static_cast<std::ptrdiff_t>(origin));
     CHECK(native::content(root, nbytes) == expected);

@@ -3,11 +3,13 @@
 
 #include <berth/core/allocator.hpp>
 #include <berth/opencl/queue.hpp>
+#include <berth/opencl/quirks.hpp>
 #include <berth/opencl/types.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -57,7 +59,7 @@ struct KernelArg {
 /// succeeds and a later command fails. Committing writes one byte on a private queue and waits there, so that
 /// `out_of_memory` comes from `alloc`, where it can be handled.
 enum class Commit : std::uint8_t {
-  automatic,  ///< on GPUs and accelerators; not on CPU devices
+  automatic,  ///< on devices with `Quirk::lazy_allocation`
   always,
   never,
 };
@@ -67,13 +69,16 @@ struct Options {
   Commit commit = Commit::automatic;
   /// `copy_from_disk` goes through pinned chunks although the device shares the host's memory.
   bool stage_disk_copies = false;
+  /// What to heed of the driver; by default what `quirks_of` says of the device.
+  std::optional<Quirks> quirks = std::nullopt;
 };
 
 /// OpenCL buffer objects on one device, ordered on one in-order command queue. OpenCL 1.2 and later.
 ///
 /// `host` asks for `CL_MEM_ALLOC_HOST_PTR`, `cpu_access` too where the device's memory is the host's;
 /// `uncached` has no counterpart. `external_ptr` is `CL_MEM_USE_HOST_PTR` over host memory aligned to 64
-/// bytes that no other link covers; its `free` returns when the driver no longer touches the memory, which
+/// bytes that no other link covers (and of a size that is a multiple of that, under
+/// `Quirk::writes_past_tail`); its `free` returns when the driver no longer touches the memory, which
 /// waits for the queues that use it and for whoever else retained the `cl_mem`. Drivers may keep a copy of
 /// such memory (NVIDIA's does): a read map, not the free, brings the device's bytes home.
 ///

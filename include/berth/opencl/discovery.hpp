@@ -28,6 +28,7 @@ struct Version {
 /// What a device says of itself (`clGetDeviceInfo`). Sizes and alignments in bytes.
 struct DeviceDescription {
   cl_device_id id = nullptr;
+  std::string platform;  ///< name of its platform
   std::string name;
   std::string vendor;
   std::string driver_version;

@@ -12,9 +12,6 @@
 namespace berth::tool {
 namespace {
 
-// Its emulator keeps its state in globals: commands from two host threads crash it.
-constexpr std::string_view single_threaded_platform = "Oclgrind";
-
 std::string remedy() {
   std::string text =
       "PoCL runs OpenCL on any CPU (Debian, Ubuntu: apt-get install pocl-opencl-icd); for a GPU, install "
@@ -50,7 +47,12 @@ FoundDevice describe(const opencl::PlatformDescription& platform,
   device.svm_coarse = description.svm_coarse;
   device.svm_fine = description.svm_fine;
   device.compiler = description.compiler;
-  device.single_threaded = platform.name == single_threaded_platform;
+  const opencl::Quirks quirks = opencl::quirks_of(description);
+  for (const opencl::QuirkRow& row : opencl::quirk_table()) {
+    if (!quirks.has(row.quirk)) continue;
+    device.quirks.push_back({std::string(to_string(row.quirk)), std::string(row.remedy)});
+  }
+  device.single_threaded = quirks.has(opencl::Quirk::one_host_thread);
   if (!description.available)
     device.unusable = "its driver says that it is not available (CL_DEVICE_AVAILABLE)";
   device.open = [id = description.id] { return open(id); };
