@@ -12,6 +12,7 @@ namespace {
 struct Holder {
   DeviceKey device;
   std::weak_ptr<Reclaimable> holder;
+  Holds holds;
 };
 
 struct Registry {
@@ -36,12 +37,14 @@ thread_local constinit Position position;
 
 Reclaimable::~Reclaimable() = default;
 
-void announce(const DeviceKey& device, const std::shared_ptr<Reclaimable>& holder) {
+void announce(const DeviceKey& device, const std::shared_ptr<Reclaimable>& holder, Holds holds) {
   if (process::forked()) return;
   Registry& live = registry();
   const MutexLock lock(live.mutex);
   std::erase_if(live.holders, [](const Holder& gone) { return gone.holder.expired(); });
-  live.holders.push_back({device, holder});
+  // Staging before blocks, each in order of arrival.
+  const auto place = std::ranges::upper_bound(live.holders, holds, {}, &Holder::holds);
+  live.holders.insert(place, {device, holder, holds});
 }
 
 std::uint64_t from_others(const DeviceKey& device, const Reclaimable* except, std::uint64_t nbytes) noexcept {

@@ -37,6 +37,10 @@ Result<Handle<cl_context>> make_context(std::span<const cl_device_id> devices) {
   return context;
 }
 
+DeviceKey device_key(cl_device_id device) noexcept {
+  return {.backend = backend, .high = 0, .low = reinterpret_cast<std::uintptr_t>(device)};
+}
+
 // Where the device is among those of its context.
 Result<void> place_in_context(detail::Instance& instance) {
   std::size_t nbytes = 0;
@@ -83,6 +87,8 @@ Result<std::shared_ptr<detail::Instance>> make_instance(Handle<cl_context> conte
   instance->shared_virtual_memory =
       description->version >= Version{2, 0} && (description->svm_coarse || description->svm_fine);
   if (auto placed = place_in_context(*instance); !placed) return fail(placed.error());
+  instance->staging = std::make_shared<detail::StagingShelf>(description->unified_memory);
+  reclaim::announce(device_key(instance->device), instance->staging, reclaim::Holds::staging);
   process::register_exit_hook();
   return instance;
 }
@@ -198,15 +204,14 @@ Result<Allocator> Allocator::adopt(cl_context context, cl_command_queue queue, c
 }
 
 AllocatorInfo Allocator::info() const {
-  return {
-      .backend = backend,
-      .instance = instance_->id,
-      .device = {.backend = backend, .high = 0, .low = reinterpret_cast<std::uintptr_t>(instance_->device)},
-      .alignment = instance_->base_alignment,
-      .granularity = instance_->base_alignment,
-      .max_bytes = instance_->max_bytes,
-      .total_bytes = instance_->total_bytes,
-      .shares_host_memory = instance_->unified_memory};
+  return {.backend = backend,
+          .instance = instance_->id,
+          .device = device_key(instance_->device),
+          .alignment = instance_->base_alignment,
+          .granularity = instance_->base_alignment,
+          .max_bytes = instance_->max_bytes,
+          .total_bytes = instance_->total_bytes,
+          .shares_host_memory = instance_->unified_memory};
 }
 
 Result<ClBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) {

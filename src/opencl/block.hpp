@@ -34,7 +34,7 @@ struct Instance {
   std::size_t context_devices = 1;
   std::size_t device_index = 0;  ///< of `device` among those of the context
   bool stage_disk_copies = false;
-  StagingShelf staging;  ///< last: it goes before the context
+  std::shared_ptr<StagingShelf> staging;
 };
 
 /// What a block over the caller's memory knows besides. The destructor callback shares it: it comes even when

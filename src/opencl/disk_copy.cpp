@@ -111,14 +111,14 @@ Result<DiskCopy> Allocator::copy_from_disk(const ClBuffer& dest, const FileExten
     return read_mapped(*this, dest, extent, nbytes);
   }
 
-  auto staging = instance_->staging.take();
+  auto staging = instance_->staging->take();
   if (!staging) {
     auto made = detail::Staging::make(context(), device());
     if (!made) return fail(made.error());
     staging = std::move(*made);
   }
   auto copied = read_staged(*staging, queue(), dest, extent, nbytes);
-  if (copied) instance_->staging.put(std::move(staging));  // after a failure the driver may still hold them
+  if (copied) instance_->staging->put(std::move(staging));  // after a failure the driver may still hold them
   return copied;
 }
 

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <berth/core/mutex.hpp>
+#include <berth/core/reclaim.hpp>
 #include <berth/core/result.hpp>
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <utility>
@@ -14,8 +17,9 @@
 
 namespace berth::inline BERTH_ABI::opencl::detail {
 
-/// Two chunks of pinned host memory (`CL_MEM_ALLOC_HOST_PTR`), mapped for as long as they live, on a queue of
-/// their own: on the user's the map would wait for every kernel before it.
+/// Two chunks of host memory for copies: pinned (`CL_MEM_ALLOC_HOST_PTR`) and mapped for as long as they
+/// live, on a queue of their own, since on the user's the map would wait for every kernel before it; or
+/// pageable, where the driver has no pinned memory left.
 class Staging {
  public:
   static constexpr std::size_t chunk_bytes = std::size_t{4} << 20U;
@@ -26,25 +30,36 @@ class Staging {
   ~Staging();
 
   [[nodiscard]] std::span<std::byte> chunk(std::size_t i) const noexcept {
-    return {chunks_[i].bytes, chunk_bytes};
+    const Chunk& chunk = chunks_[i];
+    return {chunk.mapped != nullptr ? chunk.mapped : chunk.pageable.get(), chunk_bytes};
   }
+  /// What goes back to the driver with this.
+  [[nodiscard]] std::uint64_t pinned_bytes() const noexcept;
 
  private:
+  struct Free {
+    void operator()(std::byte* bytes) const noexcept { std::free(bytes); }
+  };
   struct Chunk {
     Handle<cl_mem> mem;
-    std::byte* bytes = nullptr;
+    std::byte* mapped = nullptr;
+    std::unique_ptr<std::byte, Free> pageable;
   };
 
   Staging() = default;
+  Result<void> pin(Chunk& chunk, cl_context context);
 
   Handle<cl_command_queue> queue_;
   std::array<Chunk, 2> chunks_;
 };
 
-/// Where an instance keeps one idle `Staging` between copies. Thread-safe; the lock is held across no call of
-/// the driver.
-class StagingShelf {
+/// Where an instance keeps one idle `Staging` between copies; it gives it back when the device's memory runs
+/// out. Thread-safe; the lock is held across no call of the driver.
+class StagingShelf final : public reclaim::Reclaimable {
  public:
+  /// `in_device_memory`: the device's memory is the host's, so that pinned bytes are its own.
+  explicit StagingShelf(bool in_device_memory) noexcept : in_device_memory_(in_device_memory) {}
+
   /// The one that is kept; null when there is none.
   [[nodiscard]] std::unique_ptr<Staging> take() noexcept BERTH_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
@@ -56,7 +71,13 @@ class StagingShelf {
     std::swap(kept_, staging);
   }
 
+  std::uint64_t reclaim(std::uint64_t /*nbytes*/) noexcept override {
+    const auto idle = take();
+    return idle && in_device_memory_ ? idle->pinned_bytes() : 0;
+  }
+
  private:
+  const bool in_device_memory_;
   Mutex mutex_;
   std::unique_ptr<Staging> kept_ BERTH_GUARDED_BY(mutex_);
 };

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -344,6 +346,55 @@ TEST_CASE("a driver that fails for good is told, and hangs nothing") {
     }
   }
   CHECK(calls_of_a_run(faults) == calls);
+}
+
+TEST_CASE("each driver call of a staged disk copy fails in turn: it is told, or the bytes are right") {
+  const layers::Faults faults;
+  constexpr std::size_t nbytes = (std::size_t{9} << 20U) + 5;  // three chunks
+  const auto bytes = native::pattern(nbytes);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
+  REQUIRE(std::fwrite(bytes.data(), 1, nbytes, file.get()) == nbytes);
+  REQUIRE(std::fflush(file.get()) == 0);
+  const FileExtent extent{.fd = ::fileno(file.get()), .offset = 0, .nbytes = nbytes};
+
+  const layers::Balance before = faults.balance();
+  std::uint64_t absorbed = 0;
+  // Of an allocator that has no chunks yet; how many calls the copy made.
+  const auto copy = [&](std::uint64_t nth) {
+    Reports reports;
+    std::uint64_t calls = 0;
+    {
+      native::Stream stream({.stage_disk_copies = true});
+      auto buf = stream.allocator.alloc(nbytes);
+      REQUIRE(message(buf) == "ok");
+      faults.reset();
+      faults.fail(nullptr, nth, 1, CL_OUT_OF_RESOURCES);
+      const auto copied = stream.allocator.copy_from_disk(*buf, extent, nbytes);
+      calls = faults.calls();
+      const bool failed = faults.failed() != 0;
+      const std::string entry = faults.last_failed();
+      faults.disarm();
+      INFO("call " << nth << ", " << entry << ": " << message(copied));
+      if (copied) {
+        absorbed += failed && reports.take().empty() ? 1 : 0;
+        CHECK(copied->buffered == nbytes);
+        CHECK((native::content(stream.allocator, *buf) == bytes));
+      } else {
+        CHECK(copied.error().call() == entry);
+      }
+      CHECK(message(stream.allocator.copy_from_disk(*buf, extent, nbytes)) == "ok");
+      CHECK((native::content(stream.allocator, *buf) == bytes));
+      stream.allocator.free(*buf, nbytes);
+    }
+    faults.settle();
+    CHECK(faults.balance() == before);
+    CHECK(faults.violations().empty());
+    return calls;
+  };
+  const std::uint64_t calls = copy(UINT64_MAX);
+  CHECK(calls > 10);
+  for (std::uint64_t nth = 1; nth <= calls; ++nth) copy(nth);
+  CHECK(absorbed == 4);  // each chunk's buffer and map: memory that is not pinned takes its place
 }
 
 TEST_CASE("each call of the discovery fails in turn, and is told") {

@@ -33,11 +33,16 @@ class BERTH_EXPORT Reclaimable {
   Reclaimable& operator=(const Reclaimable&) = default;
 };
 
+/// What a holder's idle memory is for. Staging goes first: it is cheap to make again.
+enum class Holds : std::uint8_t { staging, blocks };
+
 /// Lets others find `holder` when memory of `device` runs out, for as long as it lives. Process-wide,
 /// thread-safe.
-BERTH_EXPORT void announce(const DeviceKey& device, const std::shared_ptr<Reclaimable>& holder);
+BERTH_EXPORT void announce(const DeviceKey& device, const std::shared_ptr<Reclaimable>& holder,
+                           Holds holds = Holds::blocks);
 
-/// Reclaims `nbytes`, or what there is, from all that announced themselves for `device`, except one.
+/// Reclaims `nbytes`, or what there is, from all that announced themselves for `device`, except one: staging
+/// first, then blocks, each in the order in which they were announced.
 BERTH_EXPORT std::uint64_t from_others(const DeviceKey& device, const Reclaimable* except,
                                        std::uint64_t nbytes) noexcept;
 
