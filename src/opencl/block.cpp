@@ -16,6 +16,17 @@ Error mapped(const char* call, std::size_t byte_offset, std::size_t size) noexce
 
 }  // namespace
 
+Result<Handle<cl_mem>> make_sub_buffer(cl_mem root, std::size_t origin, std::size_t size) {
+  const cl_buffer_region region{origin, size};
+  cl_int status = CL_SUCCESS;
+  auto mem =
+      Handle<cl_mem>::adopt(clCreateSubBuffer(root, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &status));
+  if (status != CL_SUCCESS) {
+    return fail(error(status, "clCreateSubBuffer", Doing::allocating).asking(size).at(origin));
+  }
+  return mem;
+}
+
 Result<void> Block::begin_map(std::size_t byte_offset, std::size_t size, bool writes) {
   const MutexLock lock(mutex_);
   for (const MappedRange& live : maps_) {
@@ -59,13 +70,10 @@ Result<cl_mem> Block::sub_buffer(std::size_t origin, std::size_t size) {
   for (const SubBuffer& kept : sub_buffers_) {
     if (kept.origin == origin && kept.nbytes == size) return kept.mem.get();
   }
-  const cl_buffer_region region{origin, size};
-  cl_int status = CL_SUCCESS;
-  const cl_mem mem = clCreateSubBuffer(root.get(), 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &status);
-  if (status != CL_SUCCESS) {
-    return fail(error(status, "clCreateSubBuffer", Doing::allocating).asking(size).at(origin));
-  }
-  sub_buffers_.push_back({origin, size, Handle<cl_mem>::adopt(mem)});
+  auto made = make_sub_buffer(root.get(), origin, size);
+  if (!made) return fail(made.error());
+  const cl_mem mem = made->get();
+  sub_buffers_.push_back({origin, size, std::move(*made)});
   return mem;
 }
 
@@ -83,6 +91,12 @@ Block::~Block() {
     deletes = maps_.empty();
     // Before the root: they keep it alive.
     for (SubBuffer& kept : sub_buffers_) deletes = opencl::release(kept.mem.release()) && deletes;
+  }
+  if (parent != nullptr) {
+    // Before the parent, whose bytes may become part of another block now.
+    root = {};
+    parent->release();
+    return;
   }
   if (external == nullptr || !root) return;
   deletes = opencl::release(root.release()) && deletes;

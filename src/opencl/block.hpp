@@ -46,13 +46,22 @@ struct External {
   std::vector<Queue> queues BERTH_GUARDED_BY(mutex);  ///< that use it, besides the allocator's own
 };
 
+/// A sub-buffer of a root object.
+[[nodiscard]] Result<Handle<cl_mem>> make_sub_buffer(cl_mem root, std::size_t origin, std::size_t size);
+
 /// One allocation: the buffer object, the sub-buffers made from it, and the maps the host has on it. Counted:
-/// the allocation holds one reference until it is freed, and each live map one more.
+/// the allocation holds one reference until it is freed, and each live map and each block carved from it one
+/// more.
 class Block {
  public:
   Block(const Instance& owner, Handle<cl_mem> object, std::size_t size,
         std::shared_ptr<External> memory) noexcept
       : instance(owner), nbytes(size), external(std::move(memory)), root(std::move(object)) {}
+  /// A block carved from another, over a sub-buffer of its own.
+  Block(Block& from, Handle<cl_mem> sub_buffer, std::size_t size) noexcept
+      : instance(from.instance), nbytes(size), root(std::move(sub_buffer)), parent(&from) {
+    from.retain();
+  }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
@@ -80,9 +89,10 @@ class Block {
   void keep(std::size_t origin, std::size_t size, Handle<cl_mem> mem) BERTH_EXCLUDES(mutex_);
 
   const Instance& instance;
-  const std::size_t nbytes;                  ///< of the root object
+  const std::size_t nbytes;                  ///< of the object
   const std::shared_ptr<External> external;  ///< null when the memory is the driver's
   Handle<cl_mem> root;
+  Block* const parent = nullptr;  ///< what this was carved from
 
  private:
   struct SubBuffer {

@@ -62,11 +62,37 @@ Result<cl_mem> Allocator::sub_buffer(const ClBuffer& buf, std::size_t origin, st
   return buf.block_->sub_buffer(origin, nbytes);
 }
 
+Result<ClBuffer> Allocator::carve(const ClBuffer& buf, std::size_t nbytes, std::size_t byte_offset) {
+  if (auto usable = process::usable(backend); !usable) return fail(usable.error());
+  if (auto inside = checks::access(buf, nbytes, byte_offset, info(), "carve"); !inside)
+    return fail(inside.error());
+  if (nbytes == 0) return ClBuffer(nullptr, 0, 0, instance_->id, false);
+  if (buf.block_->parent != nullptr) {
+    return fail(
+        Error(Errc::unsupported, backend).in("carve").asking(nbytes).because("the buffer is carved itself"));
+  }
+  const std::size_t origin = buf.byte_offset() + byte_offset;
+  if (origin % instance_->base_alignment != 0) {
+    return fail(Error(Errc::misaligned, backend)
+                    .in("carve")
+                    .asking(nbytes)
+                    .at(origin)
+                    .limited_to(instance_->base_alignment));
+  }
+  auto mem = detail::make_sub_buffer(buf.root(), origin, nbytes);
+  if (!mem) return fail(mem.error());
+  auto* block = new (std::nothrow) detail::Block(*buf.block_, std::move(*mem), nbytes);
+  if (block == nullptr)
+    return fail(Error(Errc::out_of_memory, "host").in("carve").asking(sizeof(detail::Block)));
+  return ClBuffer(block, 0, nbytes, instance_->id, false);
+}
+
 Result<KernelArg> Allocator::kernel_arg(const ClBuffer& buf) {
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   if (auto owned = checks::own(buf, info(), "kernel_arg"); !owned) return fail(owned.error());
   if (buf.nbytes() == 0) return KernelArg{};
-  if (buf.byte_offset() == 0) return KernelArg{buf.root(), 0};
+  if (buf.byte_offset() == 0 || buf.block_->parent != nullptr)
+    return KernelArg{buf.root(), buf.byte_offset()};
   const std::size_t residual = buf.byte_offset() % instance_->base_alignment;
   const auto mem = sub_buffer(buf, buf.byte_offset() - residual, residual + buf.nbytes());
   if (!mem) return fail(mem.error());
@@ -77,6 +103,13 @@ Result<cl_mem> Allocator::exact_arg(const ClBuffer& buf) {
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   if (auto owned = checks::own(buf, info(), "exact_arg"); !owned) return fail(owned.error());
   if (buf.nbytes() == 0) return cl_mem{nullptr};
+  if (buf.block_->parent != nullptr && buf.nbytes() != buf.block_->nbytes) {
+    return fail(Error(Errc::unsupported, backend)
+                    .in("exact_arg")
+                    .asking(buf.nbytes())
+                    .at(buf.byte_offset())
+                    .because("the buffer is a part of a carved block"));
+  }
   if (buf.byte_offset() % instance_->base_alignment != 0) {
     return fail(Error(Errc::misaligned, backend)
                     .in("exact_arg")

@@ -33,7 +33,8 @@ class ClBuffer {
   }
   /// Where this starts in `root()`.
   [[nodiscard]] std::size_t byte_offset() const noexcept { return byte_offset_; }
-  /// The buffer object itself, never a sub-buffer; null when this is empty. Not retained.
+  /// The buffer object of the allocation, never a sub-buffer unless the allocation was carved or adopted as
+  /// one; null when this is empty. Not retained.
   [[nodiscard]] BERTH_EXPORT cl_mem root() const noexcept;
 
  private:
@@ -155,6 +156,14 @@ class BERTH_EXPORT Allocator {
   /// For a kernel that does not: a `cl_mem` that starts and ends where the buffer does; `misaligned`, with
   /// the numbers, where the device allows none at this offset.
   [[nodiscard]] Result<cl_mem> exact_arg(const ClBuffer& buf);
+
+  /// Cuts an allocation of its own out of one, for pools: `free` it like one from `alloc`, before `buf`. It
+  /// is one sub-buffer, through which its kernels and copies and those of its views go, since a buffer and
+  /// its sub-buffer, or two that overlap, must not be in use at once (OpenCL 3.0, clCreateSubBuffer); so of
+  /// its views `kernel_arg` alone serves those that are not all of it. Carve no bytes that are carved
+  /// already. `misaligned`, with the numbers, where the device allows no sub-buffer; `free` releases it at
+  /// once.
+  [[nodiscard]] Result<ClBuffer> carve(const ClBuffer& buf, std::size_t nbytes, std::size_t byte_offset);
 
   /// Native handles, not retained.
   [[nodiscard]] cl_context context() const noexcept;
