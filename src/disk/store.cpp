@@ -98,9 +98,7 @@ Result<std::uint64_t> Store::take(std::size_t nbytes, bool zero) {
   if (ready) return first;
   give_back(first);
   if (!is_about_space(ready.error())) return fail(Error(ready.error()).asking(nbytes));
-  return fail(Error(full)
-                  .in(ready.error().call().data())
-                  .with_status(*ready.error().status(), ready.error().status_name().data()));
+  return fail(Error(full).caused_by(ready.error()));
 }
 
 bool Store::give_back(std::uint64_t first) noexcept {

@@ -45,8 +45,9 @@ DeviceKey device_key(cl_device_id device) noexcept {
 Result<void> place_in_context(detail::Instance& instance) {
   std::size_t nbytes = 0;
   const auto get = [&](std::size_t room, cl_device_id* out) {
-    return check(clGetContextInfo(instance.context.get(), CL_CONTEXT_DEVICES, room, out, &nbytes),
-                 "clGetContextInfo");
+    return check(
+        clGetContextInfo(instance.context.get(), CL_CONTEXT_DEVICES, room, static_cast<void*>(out), &nbytes),
+        "clGetContextInfo");
   };
   if (auto asked = get(0, nullptr); !asked) return asked;
   std::vector<cl_device_id> devices(nbytes / sizeof(cl_device_id));

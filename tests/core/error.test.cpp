@@ -147,6 +147,16 @@ TEST_CASE("each code makes its sentence") {
   CHECK(Error(Errc::driver).in("somewhere").message() == "somewhere: driver error");
 }
 
+TEST_CASE("an error takes over the call and status of its cause") {
+  const Error full = Error(Errc::out_of_memory, "disk").in("alloc").asking(4096);
+  CHECK(Error(full).caused_by(Error(Errc::io, "disk").in("fallocate").with_status(28, "ENOSPC")).message() ==
+        "fallocate: ENOSPC (28), asked 4096 bytes");
+  const Error bare = Error(full).caused_by(Error(Errc::io, "disk").in("fallocate").asking(1));
+  CHECK(bare.call() == "fallocate");
+  CHECK(bare.asked() == 4096U);
+  CHECK_FALSE(bare.status().has_value());
+}
+
 TEST_CASE("fail makes the failing side of any Result") {
   const auto number = [](bool good) -> Result<int> {
     if (!good) return fail(Error(Errc::io).asking(3));

@@ -60,6 +60,13 @@ class Error {
     status_name_ = name;
     return known(has_status);
   }
+  /// The call and status of another error.
+  constexpr Error& caused_by(const Error& cause) noexcept {
+    call_ = cause.call_;
+    status_ = cause.status_;
+    status_name_ = cause.status_name_;
+    return known(static_cast<Known>(cause.known_ & has_status));
+  }
   /// Bytes asked for.
   constexpr Error& asking(std::uint64_t nbytes) noexcept {
     asked_ = nbytes;
