@@ -381,6 +381,38 @@ TEST_CASE("events that cannot be waited for are refused") {
   CHECK(outcome(pair.first.allocator.synchronize()) == "ok");
 }
 
+TEST_CASE("an event is complete when the work before it is done; the host can ask and wait") {
+  Pair pair;
+  native::Gate gate(pair.first.context);
+  gate.close(pair.first.queue);
+  const auto event = pair.first.allocator.record();
+  REQUIRE(message(event) == "ok");
+  CHECK(event->complete().value() == false);
+  std::atomic<bool> returned{false};
+  std::jthread waiting([&] {
+    if (event->wait()) returned = true;
+  });
+  std::this_thread::sleep_for(30ms);
+  CHECK_FALSE(returned);
+  gate.open();
+  waiting.join();
+  CHECK(returned);
+  CHECK(event->complete().value() == true);
+}
+
+TEST_CASE("an event of work that failed is its error") {
+  Pair pair;
+  cl_int status = CL_SUCCESS;
+  const native::Owned<cl_event> own(clCreateUserEvent(pair.first.context, &status));
+  REQUIRE(status == CL_SUCCESS);
+  REQUIRE(clSetUserEventStatus(own, CL_OUT_OF_RESOURCES) == CL_SUCCESS);
+  const Event event = opencl::borrow_event(own);
+  const auto complete = event.complete();
+  REQUIRE(outcome(complete) == "device_lost");
+  CHECK(complete.error().status() == CL_OUT_OF_RESOURCES);
+  CHECK_FALSE(event.wait().has_value());
+}
+
 TEST_CASE("synchronize waits until the queue is empty") {
   Pair pair;
   native::Gate gate(pair.first.context);
