@@ -14,6 +14,7 @@
 #include "fill.hpp"
 #include "query.hpp"
 #include "stream.hpp"
+#include "wait.hpp"
 
 namespace berth::inline BERTH_ABI::opencl {
 namespace {
@@ -104,10 +105,7 @@ Result<void> commit(cl_command_queue queue, cl_mem mem, std::size_t nbytes) {
     return filled;
   }
   const auto event = Handle<cl_event>::adopt(raw);
-  const cl_int waited = clWaitForEvents(1, &raw);
-  if (waited == CL_SUCCESS) return {};
-  const auto status = query<cl_int>(raw, CL_EVENT_COMMAND_EXECUTION_STATUS);
-  return check(status.value_or(CL_SUCCESS) < 0 ? *status : waited, "clWaitForEvents", Doing::allocating);
+  return wait_for(event.get(), Doing::allocating);
 }
 
 Result<void> check_spec(const BufferSpec& spec, std::size_t nbytes, Quirks quirks) {

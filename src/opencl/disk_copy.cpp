@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "block.hpp"
-#include "query.hpp"
+#include "wait.hpp"
 
 namespace berth::inline BERTH_ABI::opencl {
 namespace {
@@ -41,14 +41,6 @@ Result<DiskCopy> read_mapped(Allocator& allocator, const ClBuffer& dest, const F
   return DiskCopy{.direct = nbytes};
 }
 
-// Waits until the command is done; the error with which it ended, if any.
-Result<void> wait_for(cl_event event) {
-  const cl_int waited = clWaitForEvents(1, &event);
-  if (waited == CL_SUCCESS) return {};
-  const auto status = query<cl_int>(event, CL_EVENT_COMMAND_EXECUTION_STATUS);
-  return check(status.value_or(CL_SUCCESS) < 0 ? *status : waited, "clWaitForEvents", Doing::moving);
-}
-
 // Reads into one chunk while the other is copied. No copy is under way when this returns.
 Result<DiskCopy> read_staged(const detail::Staging& staging, cl_command_queue queue, const ClBuffer& dest,
                              const FileExtent& extent, std::size_t nbytes) {
@@ -63,7 +55,7 @@ Result<DiskCopy> read_staged(const detail::Staging& staging, cl_command_queue qu
   const auto settle = [&](Copy& copy) {
     const auto event = std::exchange(copy.event, {});
     if (!event) return;
-    const auto waited = wait_for(event.get());
+    const auto waited = wait_for(event.get(), Doing::moving);
     if (!waited && state) state = waited;
     in_place = in_place && waited.has_value();
     if (in_place) arrived += copy.nbytes;

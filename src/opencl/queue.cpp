@@ -2,7 +2,7 @@
 #include <berth/opencl/queue.hpp>
 
 #include "handle.hpp"
-#include "query.hpp"
+#include "wait.hpp"
 
 namespace berth::inline BERTH_ABI::opencl {
 namespace {
@@ -29,8 +29,7 @@ Result<bool> event_complete(void* native) noexcept {
 }
 Result<void> event_wait(void* native) noexcept {
   if (auto usable = process::usable(backend); !usable) return usable;
-  const auto event = static_cast<cl_event>(native);
-  return check(clWaitForEvents(1, &event), "clWaitForEvents", Doing::moving);
+  return wait_for(static_cast<cl_event>(native), Doing::moving);
 }
 
 constexpr HandleKind queue_kind{backend, &retain_handle<cl_command_queue>, &release_handle<cl_command_queue>};

@@ -101,7 +101,13 @@ class Tour(program.FolderCase):
         content = skewed(123456, seed=9)
         text = self.run_ok("tour", self.file("table", content), "--device", "0")
         self.assertRegex(text, r"step +bytes +ms +GB/s\n")
-        for step in (r"file to device \(direct\)", "read file to compare", r"histogram \(OpenCL kernel\)", "device to host", "host histogram"):
+        for step in (
+            r"file to device \((direct|staged)\)",
+            "read file to compare",
+            r"histogram \(OpenCL kernel\)",
+            "device to host",
+            "host histogram",
+        ):
             self.assertRegex(text, rf"\n +{step}.* +123,456 +[\d.]+ +[\d.]+\n")
         most = max(range(256), key=histogram(content).__getitem__)
         self.assertIn(f"most often {most:#04x}", text)
