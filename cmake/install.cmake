@@ -49,3 +49,6 @@ if(BERTH_OPENCL)
   berth_pkg_config(berth-opencl DESCRIPTION "The OpenCL backend of berth" LIBS -lberth_opencl REQUIRES berth
                    PRIVATE -lOpenCL)
 endif()
+if(BERTH_CUDA)
+  berth_pkg_config(berth-cuda DESCRIPTION "The CUDA backend of berth" LIBS -lberth_cuda REQUIRES berth PRIVATE -ldl)
+endif()
