@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <berth/core/allocator.hpp>
+#include <berth/cuda/abi.hpp>
+#include <berth/cuda/driver.hpp>
+#include <berth/cuda/queue.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace berth::inline BERTH_ABI::cuda {
+
+namespace detail {
+class Block;
+struct Instance;
+}  // namespace detail
+
+/// A run of bytes that a CUDA device reaches. Owns nothing; see `Allocator`.
+class CudaBuffer {
+ public:
+  [[nodiscard]] std::size_t nbytes() const noexcept { return nbytes_; }
+  [[nodiscard]] InstanceId instance() const noexcept { return instance_; }
+  [[nodiscard]] bool is_view() const noexcept { return view_; }
+  [[nodiscard]] std::uintptr_t block() const noexcept { return reinterpret_cast<std::uintptr_t>(block_); }
+  [[nodiscard]] CudaBuffer resized(std::size_t nbytes) const noexcept {
+    return {block_, address_, nbytes, instance_, view_};
+  }
+  /// What a kernel takes; 0 when this is empty.
+  [[nodiscard]] abi::DevicePtr address() const noexcept { return address_; }
+  /// Where the host sees the same bytes: of memory allocated or registered with `host`; else null.
+  [[nodiscard]] BERTH_EXPORT std::byte* host_data() const noexcept;
+
+ private:
+  friend class Allocator;
+  CudaBuffer(detail::Block* block, abi::DevicePtr address, std::size_t nbytes, InstanceId instance,
+             bool view) noexcept
+      : block_(block), address_(address), nbytes_(nbytes), instance_(instance), view_(view) {}
+
+  detail::Block* block_;
+  abi::DevicePtr address_;
+  std::size_t nbytes_;
+  InstanceId instance_;
+  bool view_;
+};
+
+/// How an allocator works.
+struct Options {
+  /// Whose calls are made; null: the process's own driver. Must outlive all that is made with it, events
+  /// included.
+  const Driver* driver = nullptr;
+};
+
+/// Memory of one CUDA device, ordered on one stream. Driver API, CUDA 11.4 and later.
+///
+/// `host` is pinned memory that every context reaches (`cuMemHostAlloc`, portable and mapped); with
+/// `uncached`, write-combined: the host reads it slowly. `cpu_access` has no counterpart, nor has `uncached`
+/// alone. `external_ptr` is a device address of this context, or, with `host`, a range of host memory aligned
+/// to 64 bytes that no other link covers: it is registered (`cuMemHostRegister`), and memory that somebody
+/// else registered is `overlap`.
+///
+/// `copyin` and `copyout` return when the copy is done; `transfer`, `fill` and `zero` are queued. `free`
+/// waits for what the allocator's stream, this handle's and the recorded ones hold: `cuMemFree` "may perform
+/// implicit synchronization" (cuda.h) and may not. An adaptor that keeps freed blocks spares that. `map`
+/// gives the bytes themselves where the host has them (`host`), else a copy on the heap that is written back
+/// by `unmap`.
+///
+/// The calling thread's current context is set for each call and restored. A fault that cuda.h says leaves
+/// the context unusable is told to the sink once; it and every later call answer `device_lost`, and what the
+/// context held goes with it. A handle with a stream; copies share the instance. Thread-safe.
+class BERTH_EXPORT Allocator {
+ public:
+  using buffer_type = CudaBuffer;
+
+  /// Works in the device's primary context, which the CUDA runtime API uses too, on a stream of its own.
+  [[nodiscard]] static Result<Allocator> open(int ordinal, const Options& options = {});
+  /// Uses the caller's context and stream, which must outlive the allocator and all that it made. A null
+  /// stream is the legacy default one. `invalid_argument` for a stream of another context, and for the
+  /// per-thread default stream, which is another one on each thread.
+  [[nodiscard]] static Result<Allocator> borrow(abi::Context context, abi::Stream stream,
+                                                const Options& options = {});
+  /// Takes the caller's context (of `cuCtxCreate`) and stream over: both are destroyed when the last handle
+  /// and event is gone. On failure the caller keeps them.
+  [[nodiscard]] static Result<Allocator> adopt(abi::Context context, abi::Stream stream,
+                                               const Options& options = {});
+
+  [[nodiscard]] Result<CudaBuffer> alloc(std::size_t nbytes, const BufferSpec& spec = {});
+  void free(CudaBuffer buf, std::size_t nbytes, const BufferSpec& spec = {}) noexcept;
+  [[nodiscard]] Result<void> copyin(const CudaBuffer& buf, std::span<const std::byte> src);
+  [[nodiscard]] Result<void> copyout(std::span<std::byte> dst, const CudaBuffer& buf);
+  [[nodiscard]] Result<std::uintptr_t> addr(const CudaBuffer& buf);
+  [[nodiscard]] AllocatorInfo info() const;
+  [[nodiscard]] Result<void> synchronize();
+
+  [[nodiscard]] Result<CudaBuffer> offset(const CudaBuffer& buf, std::size_t nbytes, std::size_t byte_offset);
+  /// Between contexts `cuMemcpyPeerAsync`, after peer access was enabled, once for each direction. Where the
+  /// devices have none the driver stages through host memory. `src` of an allocator with another table of
+  /// entry points is `wrong_allocator`.
+  [[nodiscard]] Result<void> transfer(const CudaBuffer& dest, const CudaBuffer& src, std::size_t nbytes);
+  /// Through two pinned chunks of 4 MiB, one of which is read while the other is copied
+  /// (`DiskCopy::buffered`). The chunks are made when first needed and kept for the next copy.
+  [[nodiscard]] Result<DiskCopy> copy_from_disk(const CudaBuffer& dest, const FileExtent& extent,
+                                                std::size_t nbytes);
+  [[nodiscard]] Result<DiskCopy> load(std::span<const LoadRange<CudaBuffer>> ranges,
+                                      const LoadOptions& options = {});
+  [[nodiscard]] Result<void> fill(const CudaBuffer& buf, std::byte value);
+  [[nodiscard]] Result<Mapping> map(const CudaBuffer& buf, Access access, std::size_t nbytes,
+                                    std::size_t byte_offset = 0);
+
+  /// The stream must be of this allocator's context.
+  [[nodiscard]] Result<Allocator> on(const Queue& queue);
+  [[nodiscard]] Result<void> record_use(const CudaBuffer& buf, const Queue& queue);
+  [[nodiscard]] Result<Event> record();
+  /// The event may be of another context or device.
+  [[nodiscard]] Result<void> wait(const Event& event);
+
+  [[nodiscard]] bool supports_offset() const noexcept { return true; }
+  [[nodiscard]] bool supports_transfer() const noexcept { return true; }
+  [[nodiscard]] bool supports_copy_from_disk() const noexcept { return true; }
+  [[nodiscard]] bool supports_fill() const noexcept { return true; }
+  [[nodiscard]] bool supports_map() const noexcept { return true; }
+  [[nodiscard]] bool supports_queues() const noexcept { return true; }
+
+  /// Takes over an allocation of this context, which starts at `address` and holds at least `nbytes`; `free`
+  /// gives it to `cuMemFree`. On failure the caller keeps it. Free it with its size and a default spec.
+  [[nodiscard]] Result<CudaBuffer> adopt(abi::DevicePtr address, std::size_t nbytes);
+  /// Uses a part of an allocation of this context, which the caller keeps alive until `free`.
+  [[nodiscard]] Result<CudaBuffer> borrow(abi::DevicePtr address, std::size_t nbytes);
+
+  /// Native handles. The legacy default stream is `CU_STREAM_LEGACY`.
+  [[nodiscard]] abi::Context context() const noexcept;
+  [[nodiscard]] abi::Device device() const noexcept;
+  [[nodiscard]] abi::Stream queue() const noexcept { return stream_; }
+  [[nodiscard]] const Driver& driver() const noexcept;
+
+ private:
+  Allocator(std::shared_ptr<detail::Instance> instance, abi::Stream stream) noexcept;
+
+  static Result<Allocator> use(abi::Context context, abi::Stream stream, const Options& options, bool adopts);
+  Result<CudaBuffer> take(abi::DevicePtr address, std::size_t nbytes, bool adopts);
+  Result<abi::Stream> same_context(const Queue& queue, const char* call) const;
+
+  std::shared_ptr<detail::Instance> instance_;
+  abi::Stream stream_;
+};
+
+static_assert(OffsetAllocator<Allocator> && TransferAllocator<Allocator> && DiskCopyAllocator<Allocator> &&
+              FillAllocator<Allocator> && MappableAllocator<Allocator> && QueueAllocator<Allocator>);
+
+}  // namespace berth::inline BERTH_ABI::cuda

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "block.hpp"
+
+#include <algorithm>
+
+namespace berth::inline BERTH_ABI::cuda::detail {
+
+Instance::~Instance() {
+  if (!owns_stream || !process::may_release() || context->lost()) return;
+  const Current current(*context);
+  if (current.entered_or_told()) context->told(context->driver.stream_destroy(stream), "cuStreamDestroy");
+}
+
+void Memory::release(const Context& context) const noexcept {
+  const Driver& driver = context.driver;
+  switch (kind) {
+    case Kind::device:
+      context.told(driver.mem_free(address), "cuMemFree");
+      break;
+    case Kind::pinned:
+      context.told(driver.mem_free_host(host), "cuMemFreeHost");
+      break;
+    case Kind::registered:
+      context.told(driver.mem_host_unregister(host), "cuMemHostUnregister");
+      break;
+    case Kind::external:
+      break;
+  }
+}
+
+void Block::used_on(abi::Stream stream) {
+  const MutexLock lock(mutex_);
+  if (std::ranges::find(streams_, stream) == streams_.end()) streams_.push_back(stream);
+}
+
+void Block::settle(abi::Stream stream) noexcept {
+  const Context& context = *instance.context;
+  const Driver& driver = context.driver;
+  const auto wait = [&](abi::Stream used) {
+    return context.told(driver.stream_synchronize(used), "cuStreamSynchronize");
+  };
+  bool settled = wait(instance.stream);
+  if (stream != instance.stream) settled = wait(stream) && settled;
+  {
+    const MutexLock lock(mutex_);
+    for (const abi::Stream used : streams_) settled = wait(used) && settled;
+  }
+  if (!settled && !context.told(driver.ctx_synchronize(), "cuCtxSynchronize")) keep();
+}
+
+Block::~Block() {
+  const Context& context = *instance.context;
+  if (!process::may_release() || context.lost() || memory.kind == Memory::Kind::external) return;
+  const Current current(context);
+  if (current.entered_or_told()) memory.release(context);
+}
+
+}  // namespace berth::inline BERTH_ABI::cuda::detail

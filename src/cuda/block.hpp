@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <berth/core/host_range.hpp>
+#include <berth/core/identity.hpp>
+#include <berth/core/mutex.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "context.hpp"
+#include "core/mapped_ranges.hpp"
+#include "staging.hpp"
+
+namespace berth::inline BERTH_ABI::cuda::detail {
+
+/// What the copies of an allocator share.
+struct Instance {
+  Instance(std::shared_ptr<const Context> works_in, abi::Stream orders_on, bool owns) noexcept
+      : context(std::move(works_in)), stream(orders_on), owns_stream(owns), id(next_instance_id()) {}
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+  ~Instance();
+
+  const std::shared_ptr<const Context> context;
+  const abi::Stream stream;  ///< the one it was made with
+  const bool owns_stream;
+  const InstanceId id;
+  DeviceKey device;
+  std::uint64_t total_bytes = 0;
+  StagingShelf staging;
+};
+
+/// Where a block's bytes are, and how they go.
+struct Memory {
+  enum class Kind : std::uint8_t {
+    device,      ///< cuMemFree
+    pinned,      ///< cuMemFreeHost
+    registered,  ///< cuMemHostUnregister
+    external,    ///< stays
+  };
+  Kind kind = Kind::external;
+  abi::DevicePtr address = 0;
+  std::byte* host = nullptr;  ///< where the host sees it; null where it does not
+
+  /// Gives it back to the driver, which must not be using it any more.
+  void release(const Context& context) const noexcept;
+};
+
+/// One allocation, the streams besides the allocator's that use it, and the maps that the host has on it.
+/// Counted: the allocation holds one reference until it is freed, and each live map one more.
+class Block {
+ public:
+  Block(const Instance& owner, const Memory& where, std::size_t size, HostRange range) noexcept
+      : instance(owner), memory(where), nbytes(size), claim_(std::move(range)) {}
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1 && !kept_) delete this;
+  }
+  /// The memory may be in use for ever: it is not given back, nor its range of the host's to another link.
+  void keep() noexcept { kept_ = true; }
+
+  /// Work on `stream` uses the block.
+  void used_on(abi::Stream stream) BERTH_EXCLUDES(mutex_);
+  /// Waits until nothing that the instance's stream, `stream` and the recorded ones hold uses the block, and
+  /// keeps it where the driver cannot tell. The context must be current.
+  void settle(abi::Stream stream) noexcept BERTH_EXCLUDES(mutex_);
+
+  /// `mapped` when a command that reads, or writes, the range would meet a map. `address` is within the
+  /// block.
+  [[nodiscard]] Result<void> check_unmapped(abi::DevicePtr address, std::size_t size, bool writes,
+                                            const char* call) const noexcept {
+    const auto byte_offset = static_cast<std::size_t>(address - memory.address);
+    if (!maps.forbids(byte_offset, size, writes)) return {};
+    return fail(Error(Errc::mapped, backend).in(call).asking(size).at(byte_offset));
+  }
+
+  const Instance& instance;
+  const Memory memory;
+  const std::size_t nbytes;
+  berth::detail::MappedRanges maps;
+
+ private:
+  ~Block();
+
+  HostRange claim_;
+  std::atomic<std::size_t> references_{1};
+  bool kept_ = false;
+  Mutex mutex_;
+  std::vector<abi::Stream> streams_ BERTH_GUARDED_BY(mutex_);
+};
+
+}  // namespace berth::inline BERTH_ABI::cuda::detail

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <berth/cuda/discovery.hpp>
+
+namespace berth::inline BERTH_ABI::cuda {
+
+/// The caller's table, initialised, or for null the process's own.
+[[nodiscard]] Result<const Driver*> resolve(const Driver* driver);
+
+/// What a device says of itself.
+[[nodiscard]] Result<DeviceDescription> describe_device(const Driver& driver, abi::Device device);
+
+}  // namespace berth::inline BERTH_ABI::cuda

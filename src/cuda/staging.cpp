@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+#include "staging.hpp"
+
+#include <new>
+
+namespace berth::inline BERTH_ABI::cuda::detail {
+
+Result<std::unique_ptr<Staging>> Staging::make(const Context& context) {
+  std::unique_ptr<Staging> staging(new (std::nothrow) Staging(context));
+  if (!staging) return fail(Error(Errc::out_of_memory, "host").in("copy_from_disk").asking(sizeof(Staging)));
+  for (Chunk& chunk : staging->chunks_) {
+    void* memory = nullptr;
+    if (auto made =
+            context.check(context.driver.mem_host_alloc(&memory, chunk_bytes, abi::memhostalloc_portable),
+                          "cuMemHostAlloc");
+        !made) {
+      return fail(Error(made.error()).asking(chunk_bytes));
+    }
+    chunk.bytes = static_cast<std::byte*>(memory);
+    auto event = OwnedEvent::make(context);
+    if (!event) return fail(event.error());
+    chunk.copied = std::move(*event);
+  }
+  return staging;
+}
+
+Staging::~Staging() {
+  if (!process::may_release() || context_.lost()) return;
+  const Current current(context_);
+  if (!current.entered_or_told()) return;
+  for (const Chunk& chunk : chunks_) {
+    if (chunk.bytes != nullptr) context_.told(context_.driver.mem_free_host(chunk.bytes), "cuMemFreeHost");
+  }
+}
+
+}  // namespace berth::inline BERTH_ABI::cuda::detail
