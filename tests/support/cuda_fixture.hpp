@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/bytes.hpp"
 #include "support/catch.hpp"
 #include "support/fake_cuda.hpp"
 #include "support/outcome.hpp"
@@ -130,7 +131,7 @@ class Stream {
 
 /// A user's own context and stream, and an allocator that borrowed them.
 struct Borrowed {
-  explicit Borrowed(int ordinal = 0) : context(ordinal), stream(context), allocator(made()) {}
+  explicit Borrowed(int ordinal = 0) : context(ordinal), stream(context), allocator(made()) { warm_up(); }
 
   [[nodiscard]] Stream another_stream() const { return Stream(context); }
 
@@ -143,6 +144,18 @@ struct Borrowed {
     auto allocator = berth::cuda::Allocator::borrow(context, stream, options());
     REQUIRE(message(allocator) == "ok");
     return *allocator;
+  }
+  // The real driver loads its own kernels at their first use, and waits for the whole context then: not while
+  // a gate is closed.
+  void warm_up() {
+    auto a = allocator.alloc(16, {.zero = true});
+    auto b = allocator.alloc(16);
+    REQUIRE(message(a) == "ok");
+    REQUIRE(message(b) == "ok");
+    REQUIRE(message(allocator.transfer(*b, *a, 16)) == "ok");
+    REQUIRE(all(content(allocator, *b), 0));
+    allocator.free(*a, 16, {.zero = true});
+    allocator.free(*b, 16);
   }
 };
 
@@ -187,25 +200,6 @@ inline bool pending(abi::Context context, abi::Stream stream) {
   const abi::Status status = driver().stream_query(stream);
   REQUIRE((status == abi::success || status == abi::not_ready));
   return status == abi::not_ready;
-}
-
-/// Bytes that tell their place, and one `seed` from another.
-inline std::vector<std::byte> pattern(std::size_t nbytes, unsigned seed = 0) {
-  std::vector<std::byte> bytes(nbytes);
-  std::uint32_t state = 0x9E3779B9U * (seed + 1);
-  for (std::byte& byte : bytes) {
-    state = state * 1664525U + 1013904223U;
-    byte = static_cast<std::byte>(state >> 24U);
-  }
-  return bytes;
-}
-
-/// What a buffer holds, read by its allocator.
-template <berth::Allocator A>
-std::vector<std::byte> content(A& allocator, const berth::buffer_t<A>& buf) {
-  std::vector<std::byte> bytes(buf.nbytes());
-  REQUIRE(message(allocator.copyout(bytes, buf)) == "ok");
-  return bytes;
 }
 
 }  // namespace native

@@ -290,21 +290,23 @@ struct State {
     }
     return stream.context->lost;
   }
-  Status finish(Point& point, const char* symbol) {
+  Status finish(const Context& context, const Point& point, const char* symbol) {
     patience = 0;
-    while (!point.passed && point.stream->context->lost == abi::success) {
+    while (!point.passed && context.lost == abi::success) {
       if (!step(*point.stream)) wait_a_little(symbol);
     }
-    return point.stream->context->lost;
+    return context.lost;
   }
+  // Work that uses what goes is a fault of the caller's, and is not run.
   void check_unused(DevicePtr address, std::size_t nbytes, const char* symbol) {
-    for (const Stream* stream : all_streams(nullptr)) {
+    for (Stream* stream : all_streams(nullptr)) {
       if (stream->context->lost != abi::success) continue;
-      for (const Work& work : stream->work) {
-        for (const Range& range : work.uses) {
-          if (range.meets(address, nbytes))
-            return violation(std::string(symbol) + ": queued work uses the memory");
-        }
+      for (Work& work : stream->work) {
+        if (std::ranges::none_of(work.uses, [&](const Range& range) { return range.meets(address, nbytes); }))
+          continue;
+        violation(std::string(symbol) + ": queued work uses the memory");
+        work.uses.clear();
+        work.run = {};
       }
     }
   }
@@ -625,7 +627,7 @@ struct State {
     if (event == nullptr) return abi::invalid_handle;
     if (event->point == nullptr) return abi::success;
     const auto point = event->point;
-    return finish(*point, "cuEventSynchronize");
+    return finish(*event->context, *point, "cuEventSynchronize");
   }
 
   // Memory.

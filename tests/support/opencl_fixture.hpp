@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A real OpenCL device used natively, beside berth: objects that count their references, kernels, gates that
-// hold queues back, and child processes that run one test.
+// A real OpenCL device used natively, beside berth: objects that count their references, kernels, and gates
+// that hold queues back.
 #pragma once
 
 #ifndef CL_TARGET_OPENCL_VERSION
@@ -12,13 +12,8 @@
 #include <berth/opencl/discovery.hpp>
 
 #include <dlfcn.h>
-#include <spawn.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -29,9 +24,12 @@
 #include <utility>
 #include <vector>
 
+#include "support/bytes.hpp"
 #include "support/catch.hpp"
+#include "support/child.hpp"
 #include "support/opencl_layers.hpp"
 #include "support/outcome.hpp"
+#include "support/pages.hpp"
 
 namespace native {
 
@@ -292,17 +290,6 @@ class Gate {
 
 // Bytes.
 
-/// Bytes that tell their place, and one `seed` from another.
-inline std::vector<std::byte> pattern(std::size_t nbytes, unsigned seed = 0) {
-  std::vector<std::byte> bytes(nbytes);
-  std::uint32_t state = 0x9E3779B9U * (seed + 1);
-  for (std::byte& byte : bytes) {
-    state = state * 1664525U + 1013904223U;
-    byte = static_cast<std::byte>(state >> 24U);
-  }
-  return bytes;
-}
-
 /// What an object holds, read by the driver itself on a queue of its own.
 inline std::vector<std::byte> content(cl_mem mem, std::size_t nbytes, std::size_t byte_offset = 0) {
   const auto context = property<cl_context>(mem, CL_MEM_CONTEXT);
@@ -311,93 +298,6 @@ inline std::vector<std::byte> content(cl_mem mem, std::size_t nbytes, std::size_
   REQUIRE(clEnqueueReadBuffer(queue, mem, CL_TRUE, byte_offset, nbytes, bytes.data(), 0, nullptr, nullptr) ==
           CL_SUCCESS);
   return bytes;
-}
-
-/// What a buffer holds, read by its allocator.
-template <berth::Allocator A>
-std::vector<std::byte> content(A& allocator, const berth::buffer_t<A>& buf) {
-  std::vector<std::byte> bytes(buf.nbytes());
-  REQUIRE(message(allocator.copyout(bytes, buf)) == "ok");
-  return bytes;
-}
-
-/// Pages of the caller's own.
-class Pages {
- public:
-  explicit Pages(std::size_t nbytes) : nbytes_(nbytes) {
-    void* const memory = ::mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    REQUIRE(memory != MAP_FAILED);
-    data_ = static_cast<std::byte*>(memory);
-  }
-  Pages(Pages&&) = delete;
-  ~Pages() { unmap(); }
-  /// Whoever touches them afterwards is killed.
-  void unmap() noexcept {
-    if (data_ != nullptr) ::munmap(std::exchange(data_, nullptr), nbytes_);
-  }
-  [[nodiscard]] std::byte* data() const noexcept { return data_; }
-  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {data_, nbytes_}; }
-
- private:
-  std::byte* data_;
-  std::size_t nbytes_;
-};
-
-// Processes.
-
-/// How a child ended and what it wrote.
-struct Finished {
-  int status = -1;  ///< 0 only for a clean exit with status 0
-  std::string output;
-};
-
-/// Runs one test case, hidden or not, of this program in a new process, with `environment` ("NAME=value")
-/// added to the caller's.
-inline Finished run_child(const std::string& test_case, const std::vector<std::string>& environment = {}) {
-  std::vector<char*> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string text = *variable;
-    const bool replaced = std::any_of(environment.begin(), environment.end(), [&](const std::string& added) {
-      return text.starts_with(added.substr(0, added.find('=') + 1));
-    });
-    if (!replaced) variables.push_back(*variable);
-  }
-  for (const std::string& added : environment) variables.push_back(const_cast<char*>(added.c_str()));
-  variables.push_back(nullptr);
-  std::string program = "berth test";
-  std::string argument = test_case;
-  std::array<char*, 3> arguments{program.data(), argument.data(), nullptr};
-
-  std::array<int, 2> ends{};
-  REQUIRE(::pipe(ends.data()) == 0);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  posix_spawn_file_actions_addclose(&actions, ends[0]);
-  posix_spawn_file_actions_addclose(&actions, ends[1]);
-  pid_t child = 0;
-  const int spawned =
-      ::posix_spawn(&child, "/proc/self/exe", &actions, nullptr, arguments.data(), variables.data());
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-
-  Finished finished;
-  std::array<char, 4096> chunk{};
-  for (ssize_t n = 0; spawned == 0 && (n = ::read(ends[0], chunk.data(), chunk.size())) > 0;) {
-    finished.output.append(chunk.data(), static_cast<std::size_t>(n));
-  }
-  ::close(ends[0]);
-  REQUIRE(spawned == 0);
-  REQUIRE(::waitpid(child, &finished.status, 0) == child);
-  return finished;
-}
-
-/// Writes a line at once, without the buffers that a process copies when it forks or drops when it ends
-/// early.
-inline void say(const std::string& line) {
-  const std::string text = line + "\n";
-  static_cast<void>(!::write(STDOUT_FILENO, text.data(), text.size()));
 }
 
 }  // namespace native
