@@ -379,12 +379,15 @@ Result<void> Allocator::transfer(const CudaBuffer& dest, const CudaBuffer& src, 
     return copy();
   }
   if (auto ready = follow(context, stream_, *from.context, from.stream); !ready) return ready;
-  {
-    const Current current(context);
-    if (!current.entered()) return current.entered();
-    if (auto copied = copy(); !copied) return copied;
+  const Current current(context);
+  if (!current.entered()) return current.entered();
+  if (auto copied = copy(); !copied) return copied;
+  auto ordered = follow(*from.context, from.stream, context, stream_);
+  // Nothing orders the source's stream after the copy: the copy ends here.
+  if (!ordered && !context.lost()) {
+    context.told(driver.stream_synchronize(stream_), "cuStreamSynchronize");
   }
-  return follow(*from.context, from.stream, context, stream_);
+  return ordered;
 }
 
 Result<void> Allocator::fill(const CudaBuffer& buf, std::byte value) {
