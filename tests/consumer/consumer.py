@@ -46,6 +46,8 @@ class Scenarios:
         self.programs = {"consumer": ("main.cpp", "berth")}
         if options.opencl == "ON":
             self.programs["consumer_opencl"] = ("opencl.cpp", "berth-opencl")
+        if options.cuda == "ON":
+            self.programs["consumer_cuda"] = ("cuda.cpp", "berth-cuda")
 
     def fresh_folder(self, name):
         folder = self.options.stage / name
@@ -72,10 +74,10 @@ class Scenarios:
         first.rename(self.prefix)
 
         include = self.options.source / "include"
+        left_out = [name for name in ("opencl", "cuda") if getattr(self.options, name) == "OFF"]
         for header in include.rglob("*.hpp"):
             name = header.relative_to(include)
-            left_out = name.parts[1] == "opencl" and self.options.opencl == "OFF"
-            require(left_out or (self.prefix / "include" / name).exists(), f"{name} is not installed")
+            require(name.parts[1] in left_out or (self.prefix / "include" / name).exists(), f"{name} is not installed")
 
         for path in self.prefix.rglob("*"):
             if path.suffix in (".cmake", ".pc", ".hpp"):
@@ -94,6 +96,7 @@ class Scenarios:
         run(*self.configure(
             "project", folder, f"-DBERTH_SOURCE={self.options.source}", f"-DBERTH_EXPECTED={self.options.expected}",
             f"-DBUILD_SHARED_LIBS={self.options.shared}", f"-DBERTH_OPENCL={self.options.opencl}",
+            f"-DBERTH_CUDA={self.options.cuda}",
         ))  # fmt: skip
         self.build_and_run(folder)
 
@@ -150,7 +153,7 @@ def main():
     parser.add_argument("scenario")
     for folder in ("source", "build", "stage"):
         parser.add_argument(f"--{folder}", type=pathlib.Path)
-    for text in ("libdir", "generator", "compiler", "flags", "expected", "shared", "opencl"):
+    for text in ("libdir", "generator", "compiler", "flags", "expected", "shared", "opencl", "cuda"):
         parser.add_argument(f"--{text}")
     options = parser.parse_args()
     getattr(Scenarios(options), options.scenario)()

@@ -16,6 +16,7 @@ namespace berth::inline BERTH_ABI {
 struct InstanceId {
   std::uint64_t value = 0;
   friend constexpr auto operator<=>(InstanceId, InstanceId) = default;
+  friend constexpr bool operator==(InstanceId, InstanceId) = default;  // nvcc loses the implicit one
 };
 
 /// A fresh id. Process-wide, thread-safe.
