@@ -64,13 +64,16 @@ void print_device(const Examined& examined) {
   print_fact("driver", device.driver_version);
   print_fact("version", device.version);
   print_fact("memory", memory(device));
-  if (device.framework != native_name) {
+  if (!device.sharing.empty()) {
+    print_fact("host sharing", device.sharing);
+  } else if (device.framework != native_name) {
     print_fact("host sharing", fmt::format("unified memory: {}, SVM: {}", yes_no(device.unified_memory),
                                            device.svm_fine     ? "coarse- and fine-grained buffers"
                                            : device.svm_coarse ? "coarse-grained buffers"
                                                                : "no"));
-    if (!device.compiler) print_fact("kernels", "no compiler: `berth tour` cannot run on it");
   }
+  if (device.framework != native_name && !device.compiler)
+    print_fact("kernels", "no compiler: `berth tour` cannot run on it");
   for (const FoundQuirk& quirk : device.quirks) {
     print_fact(&quirk == device.quirks.data() ? "quirks" : "",
                fmt::format("{}: {}", quirk.name, quirk.remedy));

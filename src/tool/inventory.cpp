@@ -66,6 +66,7 @@ std::vector<const FoundDevice*> Inventory::devices() const {
 Inventory take_inventory() {
   Inventory inventory;
   inventory.frameworks.push_back(find_opencl());
+  inventory.frameworks.push_back(find_cuda());
   inventory.frameworks.push_back(find_native());
   std::size_t number = 0;
   for (FoundFramework& framework : inventory.frameworks) {

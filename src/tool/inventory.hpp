@@ -37,6 +37,7 @@ struct FoundDevice {
   bool unified_memory = false;
   bool svm_coarse = false;
   bool svm_fine = false;
+  std::string sharing;           ///< how it reaches the host's memory, where the flags above do not say it
   bool compiler = false;         ///< compiles kernels
   bool single_threaded = false;  ///< the driver breaks when several host threads use it
   std::vector<FoundQuirk> quirks;
@@ -79,8 +80,9 @@ struct Inventory {
 
 [[nodiscard]] Inventory take_inventory();
 
-/// The OpenCL part, not yet numbered.
+/// The parts, not yet numbered.
 [[nodiscard]] FoundFramework find_opencl();
+[[nodiscard]] FoundFramework find_cuda();
 
 /// The framework name of host memory, which every machine has.
 inline constexpr const char* native_name = "Native";

@@ -39,7 +39,7 @@ std::vector<Support> supports_of(const PackedAllocator& allocator) {
       tried("host", "host memory", Buffer::create(allocator, page_bytes, {.host = true})),
       tried("zero", "zeroed memory", Buffer::create(allocator, page_bytes, {.zero = true})),
       tried("external_ptr", "the caller's memory",
-            Buffer::create(allocator, page_bytes, {.external_ptr = memory.data()})),
+            Buffer::create(allocator, page_bytes, {.host = true, .external_ptr = memory.data()})),
       tried("device_address", "device addresses", address(allocator)),
       {"copy_from_disk", "copies from disk", allocator.supports_copy_from_disk(), {}},
   };
