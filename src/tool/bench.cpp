@@ -18,9 +18,17 @@ constexpr std::array benches{
     Bench{"packed_call",
           "What does a PackedAllocator add to a call of the typed allocator? (one alloc with its free)",
           bench_packed_call},
+    Bench{"cuda_call", "How long is berth's own part of a call on CUDA? (over a driver that does nothing)",
+          bench_cuda_call},
+    Bench{"alloc_free", "What does an alloc with its free cost on CUDA?", bench_cuda_alloc_free},
+    Bench{"copyin", "How fast do bytes get to a CUDA device?", bench_cuda_copyin},
+    Bench{"copyout", "How fast do bytes come back from a CUDA device?", bench_cuda_copyout},
+    Bench{"transfer", "How fast do bytes move on a CUDA device, and between two?", bench_cuda_transfer},
+    Bench{"register", "What does it cost to let a CUDA device use memory of the host's? (with its end)",
+          bench_cuda_register},
 };
 
-std::vector<BenchRow> measure(const Bench& bench) {
+Outcome<std::vector<BenchRow>> measure(const Bench& bench) {
   Progress progress(stderr_is_terminal());
   return bench.run([&](unsigned run, unsigned runs) {
     progress.show(fmt::format("{}: run {} of {}", bench.name, run, runs));
@@ -59,7 +67,11 @@ ExitStatus run_bench(const BenchOptions& options) {
     if (bench.name.find(options.filter) == std::string_view::npos) continue;
     any = true;
     const auto rows = measure(bench);
-    options.json ? print_json(bench, rows) : print_text(bench, rows);
+    if (!rows) {
+      fmt::print(options.json ? stderr : stdout, "{}: not measured: {}\n", bench.name, rows.error());
+      continue;
+    }
+    options.json ? print_json(bench, *rows) : print_text(bench, *rows);
     std::fflush(stdout);
   }
   if (any) return ExitStatus::success;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exit_status.hpp"
+#include "outcome.hpp"
 
 namespace berth::tool {
 
@@ -35,11 +36,21 @@ using BenchProgress = std::function<void(unsigned run, unsigned runs)>;
 struct Bench {
   std::string_view name;
   std::string_view question;  ///< what it answers, for a person
-  std::vector<BenchRow> (*run)(const BenchProgress& progress);
+  /// Its rows, or why it cannot be measured here.
+  Outcome<std::vector<BenchRow>> (*run)(const BenchProgress& progress);
 };
 
 /// What a type-erased allocator adds to a call.
-[[nodiscard]] std::vector<BenchRow> bench_packed_call(const BenchProgress& progress);
+[[nodiscard]] Outcome<std::vector<BenchRow>> bench_packed_call(const BenchProgress& progress);
+
+/// berth's own time in a call of the CUDA backend, over a driver that does nothing.
+[[nodiscard]] Outcome<std::vector<BenchRow>> bench_cuda_call(const BenchProgress& progress);
+/// On the first CUDA device, beside the driver's own calls.
+[[nodiscard]] Outcome<std::vector<BenchRow>> bench_cuda_alloc_free(const BenchProgress& progress);
+[[nodiscard]] Outcome<std::vector<BenchRow>> bench_cuda_copyin(const BenchProgress& progress);
+[[nodiscard]] Outcome<std::vector<BenchRow>> bench_cuda_copyout(const BenchProgress& progress);
+[[nodiscard]] Outcome<std::vector<BenchRow>> bench_cuda_transfer(const BenchProgress& progress);
+[[nodiscard]] Outcome<std::vector<BenchRow>> bench_cuda_register(const BenchProgress& progress);
 
 /// "0.1.0"
 [[nodiscard]] std::string berth_version();

@@ -2,12 +2,9 @@
 #include <fmt/format.h>
 #include <berth/core/packed_allocator.hpp>
 
-#include <algorithm>
-#include <array>
-
 #include "bench.hpp"
+#include "bench_measure.hpp"
 #include "bench_stub.hpp"
-#include "stopwatch.hpp"
 
 namespace berth::tool {
 namespace {
@@ -17,18 +14,8 @@ constexpr unsigned runs = 1001;
 constexpr unsigned pairs = 10'000;
 constexpr std::size_t nbytes = 4096;
 
-// The compiler may not assume that it knows `object` from here on.
-template <class T>
-void opaque(T& object) noexcept {
-  asm volatile("" : : "r"(&object) : "memory");
-}
-
 // Nanoseconds for one call of `pair`, over many.
-double time_pairs(auto pair) {
-  const Stopwatch stopwatch;
-  for (unsigned i = 0; i < pairs; ++i) pair();
-  return static_cast<double>(stopwatch.elapsed().count()) / pairs;
-}
+double time_pairs(auto pair) { return nanoseconds_for(pairs, pair); }
 
 // One alloc and its free, through whatever has berth's interface.
 double time_allocator(auto& allocator) {
@@ -47,12 +34,6 @@ double time_pmr(std::pmr::memory_resource& resource) {
     opaque(memory);
     resource.deallocate(memory, nbytes);
   });
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 std::string standard_library() {
@@ -77,7 +58,7 @@ std::string compiler() {
 
 }  // namespace
 
-std::vector<BenchRow> bench_packed_call(const BenchProgress& progress) {
+Outcome<std::vector<BenchRow>> bench_packed_call(const BenchProgress& progress) {
   StubState state;
   StubAllocator direct(state);
   PackedAllocator packed = pack(direct);
@@ -100,7 +81,7 @@ std::vector<BenchRow> bench_packed_call(const BenchProgress& progress) {
   }
 
   const std::string own = berth_version();
-  return {
+  return std::vector<BenchRow>{
       {"direct", median(direct_ns), "ns", "", own},
       {"packed", median(packed_ns), "ns", "", own},
       {"packed over direct", median(added_ns), "ns", "", own},

@@ -24,6 +24,14 @@ class Bench(program.Case):
         self.assertRegex(text, r"^packed_call: .*\?")
         self.assertRegex(text, r"\n  packed over direct +-?[\d.]+ +ns +berth +\d+\.\d+\.\d+\n")
 
+    def test_cuda_call(self):
+        rows = self.run_json_lines("bench", "--filter", "cuda_call")
+        self.assertIn("alloc with its free", [row["case"] for row in rows])
+        for row in rows:
+            self.assertEqual(list(row), KEYS)
+            self.assertEqual((row["unit"], row["peer"]), ("ns", None))
+            self.assertGreater(row["value"], 0)
+
     def test_unknown_filter(self):
         self.assert_refused(program.run("bench", "--filter", "nothing like it"), "'nothing like it'", "packed_call")
 

@@ -46,6 +46,19 @@ class Cuda(program.FolderCase):
         text = self.run_ok("check", "--device", "cuda", env=FAKE)
         self.assertRegex(text, r"  \d\d passed, 0 failed, [01] skipped\n")
 
+    def test_bench(self):
+        rows = self.run_json_lines("bench", "--filter", "alloc_free", env=FAKE)
+        self.assertEqual({row["peer"] for row in rows}, {None, "cuMemAlloc, cuMemFree", "cuMemHostAlloc, cuMemFreeHost"})
+        for row in rows:
+            self.assertEqual((row["bench"], row["unit"]), ("alloc_free", "us"))
+            self.assertGreater(row["value"], 0)
+
+    @fake_only
+    def test_bench_without_a_driver(self):
+        text = self.run_ok("bench", "--filter", "copyin", env={"LD_LIBRARY_PATH": "/nonexistent"})
+        self.assertIn("copyin: not measured: ", text)
+        self.assertIn("libcuda.so.1", text)
+
     @fake_only
     def test_several_devices(self):
         (platform,) = self.framework(FAKE_CUDA_DEVICES="3")["platforms"]
