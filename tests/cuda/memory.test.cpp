@@ -124,6 +124,30 @@ TEST_CASE("memory that runs out is out_of_memory with the bytes asked, and can b
   user.allocator.free(allocated(user.allocator, 1 << 20), 1 << 20);
 }
 
+TEST_CASE("what was freed is free, by the driver's own figure") {
+  const native::Machine machine;
+  native::Borrowed user;
+  const auto free_bytes = [&] {
+    const native::Entered entered(user.context);
+    std::size_t free = 0;
+    std::size_t total = 0;
+    REQUIRE_CUDA(native::driver().mem_get_info(&free, &total));
+    return free;
+  };
+  constexpr std::size_t large = std::size_t{32} << 20U;
+  const auto round = [&] {
+    const CudaBuffer first = allocated(user.allocator, large);
+    const CudaBuffer second = allocated(user.allocator, large, {.zero = true});
+    REQUIRE(message(user.allocator.transfer(first, second, large)) == "ok");
+    user.allocator.free(first, large);
+    user.allocator.free(second, large, {.zero = true});
+  };
+  round();
+  const std::size_t before = free_bytes();
+  for (int i = 0; i < 20; ++i) round();
+  CHECK(free_bytes() + large > before);  // a leak is twenty times as much
+}
+
 TEST_CASE("pinned memory that runs out is out_of_memory") {
   native::Machine machine({.pinned_bytes = 10'000});
   if (!machine.fake()) return;

@@ -33,12 +33,21 @@ inline bool real() {
   return which != nullptr && std::string_view(which) == "real";
 }
 
-/// The driver under test. Skips the program when it is to be real and is not there.
+/// The real driver. Skips the program when it is not there. The first device's primary context is kept: making
+/// it takes longer than most tests.
+inline const berth::cuda::Driver& real_driver() {
+  const auto found = berth::cuda::driver();
+  if (!found) skip_program(found.error().message().c_str());
+  abi::Context primary = nullptr;
+  (*found)->device_primary_ctx_retain(&primary, 0);
+  return **found;
+}
+
+/// The driver under test.
 inline const berth::cuda::Driver& driver() {
   if (!real()) return fake_cuda::Machine::driver();
-  static const auto found = berth::cuda::driver();
-  if (!found) skip_program(found.error().message().c_str());
-  return **found;
+  static const berth::cuda::Driver& found = real_driver();
+  return found;
 }
 
 /// The options with which allocators are made here.
