@@ -49,6 +49,10 @@ void Block::settle(abi::Stream stream) noexcept {
 }
 
 Block::~Block() {
+  if (kept_) {
+    claim_.keep_claimed();
+    return;
+  }
   const Context& context = *instance.context;
   if (!process::may_release() || context.lost() || memory.kind == Memory::Kind::external) return;
   const Current current(context);

@@ -60,7 +60,7 @@ class Block {
 
   void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1 && !kept_) delete this;
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
   /// The memory may be in use for ever: it is not given back, nor its range of the host's to another link.
   void keep() noexcept { kept_ = true; }

@@ -106,8 +106,8 @@ Result<DiskCopy> Allocator::copy_from_disk(const CudaBuffer& dest, const FileExt
   auto copied = read.run(dest.address(), extent, nbytes);
   if (copied) {
     instance_->staging.put(std::move(staging));
-  } else if (!read.settled() && !context.lost()) {
-    static_cast<void>(staging.release());  // the driver may be reading the chunks
+  } else if (!read.settled()) {
+    staging->keep();
   }
   return copied;
 }

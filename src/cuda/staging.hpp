@@ -28,6 +28,10 @@ class Staging {
   [[nodiscard]] std::span<std::byte> chunk(std::size_t i) const noexcept {
     return {chunks_[i].bytes, chunk_bytes};
   }
+  /// The driver may be reading the chunks for ever: they are not given back.
+  void keep() noexcept {
+    for (Chunk& chunk : chunks_) chunk.bytes = nullptr;
+  }
   [[nodiscard]] abi::Event event(std::size_t i) const noexcept { return chunks_[i].copied.get(); }
 
  private:

@@ -146,6 +146,16 @@ TEST_CASE("a claim is given up by destruction and by assignment, once") {
   CHECK(is_free(bytes(0, 10)));
 }
 
+TEST_CASE("a range that a device may touch for ever stays claimed") {
+  static std::array<std::byte, 64> kept;  // nobody else's bytes, ever
+  {
+    HostRange claim = claimed(kept);
+    claim.keep_claimed();
+    CHECK_FALSE(claim);
+  }
+  CHECK(outcome(HostRange::claim(kept, "test")) == "overlap");
+}
+
 TEST_CASE("of threads that claim the same bytes one at a time has them") {
   constexpr int count = 4;
   const std::size_t rounds = scaled(2000);

@@ -33,8 +33,8 @@ inline bool real() {
   return which != nullptr && std::string_view(which) == "real";
 }
 
-/// The real driver. Skips the program when it is not there. The first device's primary context is kept: making
-/// it takes longer than most tests.
+/// The real driver. Skips the program when it is not there. The first device's primary context is kept:
+/// making it takes longer than most tests.
 inline const berth::cuda::Driver& real_driver() {
   const auto found = berth::cuda::driver();
   if (!found) skip_program(found.error().message().c_str());

@@ -57,12 +57,13 @@ struct Point {
   bool passed = false;
 };
 
-/// Queued work. `ready` empty: at once.
+/// Queued work: after a point and when `ready` says so, it runs, and passes a point.
 struct Work {
-  std::vector<Range> uses;
-  std::shared_ptr<Point> after;
-  std::function<bool()> ready;
-  std::function<void()> run;
+  std::vector<Range> uses{};
+  std::shared_ptr<Point> after{};
+  std::function<bool()> ready{};
+  std::function<void()> run{};
+  std::shared_ptr<Point> passes{};
 };
 
 struct Stream {
@@ -184,6 +185,9 @@ struct State {
     }
     for (auto& [address, nbytes] : reservations) ::munmap(Machine::bytes(address), nbytes);
     for (auto& [handle, physical] : handles) ::close(physical->fd);
+    for (const Stream* stream : streams) delete stream;
+    for (const Event* event : events) delete event;
+    for (const Context* context : contexts) delete context;
   }
 
   // Calls.
@@ -264,10 +268,17 @@ struct State {
 
   // Running.
 
+  // What the stream holds never runs; who waits for it need not.
+  static void abandon(Stream& stream) {
+    for (const Work& work : stream.work) {
+      if (work.passes) work.passes->passed = true;
+    }
+    stream.work.clear();
+  }
   bool step(Stream& stream) {
     if (stream.work.empty()) return false;
     if (stream.context->lost != abi::success) {
-      stream.work.clear();
+      abandon(stream);
       return true;
     }
     Work& next = stream.work.front();
@@ -281,6 +292,7 @@ struct State {
     const Work work = std::move(next);
     stream.work.pop_front();
     if (work.run) work.run();
+    if (work.passes) work.passes->passed = true;
     return true;
   }
   Status finish(Stream& stream, const char* symbol) {
@@ -370,6 +382,7 @@ struct State {
     for (auto it = allocations.begin(); it != allocations.end();) {
       const auto next = std::next(it);
       if (it->second.context == context) {
+        check_unused(it->first, it->second.nbytes, "the end of a context");
         drop(it);
         ++left;
       }
@@ -381,14 +394,19 @@ struct State {
         std::erase_if(events, [&](Event* event) { return event->context == context && release(event); }));
     if (left != 0 && context->lost == abi::success)
       violation("a context ends with " + std::to_string(left) + " objects of its own");
+    abandon(context->default_stream);
     contexts.erase(context);
     for (Context* other : contexts) other->peers.erase(context);
     std::erase(current_stack, context);
     delete context;
   }
-  template <class T>
-  static bool release(T* object) {
-    delete object;
+  static bool release(Stream* stream) {
+    abandon(*stream);
+    delete stream;
+    return true;
+  }
+  static bool release(Event* event) {
+    delete event;
     return true;
   }
 
@@ -568,7 +586,7 @@ struct State {
     const Event* const event = find(event_handle);
     if (stream == nullptr || event == nullptr) return abi::invalid_handle;
     if (event->point != nullptr && !event->point->passed && event->point->stream != stream)
-      stream->work.push_back({.uses = {}, .after = event->point, .ready = {}, .run = {}});
+      stream->work.push_back({.after = event->point});
     return abi::success;
   }
   Status stream_wait_value32(abi::Stream handle, DevicePtr address, std::uint32_t value, unsigned) {
@@ -576,15 +594,10 @@ struct State {
     if (stream == nullptr) return abi::invalid_handle;
     if (!reachable(*stream->context, address, sizeof value, "cuStreamWaitValue32")) return abi::invalid_value;
     auto* const word = reinterpret_cast<std::uint32_t*>(Machine::bytes(address));
-    stream->work.push_back({.uses = {{address, sizeof value}},
-                            .after = nullptr,
-                            .ready =
-                                [word, value] {
-                                  return static_cast<std::int32_t>(
-                                             std::atomic_ref(*word).load(std::memory_order_acquire) -
-                                             value) >= 0;
-                                },
-                            .run = {}});
+    stream->work.push_back({.uses = {{address, sizeof value}}, .ready = [word, value] {
+                              return static_cast<std::int32_t>(
+                                         std::atomic_ref(*word).load(std::memory_order_acquire) - value) >= 0;
+                            }});
     return abi::success;
   }
   Status event_create(abi::Event* event, unsigned) {
@@ -610,8 +623,7 @@ struct State {
       return abi::invalid_handle;
     }
     event->point = std::make_shared<Point>(stream);
-    stream->work.push_back(
-        {.uses = {}, .after = nullptr, .ready = {}, .run = [point = event->point] { point->passed = true; }});
+    stream->work.push_back({.passes = event->point});
     return abi::success;
   }
   Status event_query(abi::Event handle) {
@@ -735,16 +747,13 @@ struct State {
     std::byte* const to = Machine::bytes(dest);
     if (pinned_at(src, nbytes) != nullptr) {
       stream->work.push_back({.uses = {{dest, nbytes}, {device_address(src), nbytes}},
-                              .after = nullptr,
-                              .ready = {},
                               .run = [=] { std::memmove(to, src, nbytes); }});
       return abi::success;
     }
     const auto* const from = static_cast<const std::byte*>(src);
     auto staged = std::make_shared<std::vector<std::byte>>(from, from + nbytes);
-    stream->work.push_back({.uses = {{dest, nbytes}}, .after = nullptr, .ready = {}, .run = [=] {
-                              std::memcpy(to, staged->data(), nbytes);
-                            }});
+    stream->work.push_back(
+        {.uses = {{dest, nbytes}}, .run = [=] { std::memcpy(to, staged->data(), nbytes); }});
     return abi::success;
   }
   Status memcpy_dtoh_async(void* dest, DevicePtr src, std::size_t nbytes, abi::Stream handle) {
@@ -755,18 +764,14 @@ struct State {
     const bool pinned = pinned_at(dest, nbytes) != nullptr;
     stream->work.push_back({.uses = pinned ? std::vector<Range>{{src, nbytes}, {device_address(dest), nbytes}}
                                            : std::vector<Range>{{src, nbytes}},
-                            .after = nullptr,
-                            .ready = {},
                             .run = [=] { std::memmove(dest, from, nbytes); }});
     return pinned ? abi::success : finish(*stream, "cuMemcpyDtoHAsync");
   }
   Status copy_on_device(DevicePtr dest, DevicePtr src, std::size_t nbytes, Stream& stream,
                         const char* symbol) {
     if (Range{dest, nbytes}.meets(src, nbytes)) violation(std::string(symbol) + ": the ranges overlap");
-    stream.work.push_back(
-        {.uses = {{dest, nbytes}, {src, nbytes}}, .after = nullptr, .ready = {}, .run = [=] {
-           std::memmove(Machine::bytes(dest), Machine::bytes(src), nbytes);
-         }});
+    stream.work.push_back({.uses = {{dest, nbytes}, {src, nbytes}},
+                           .run = [=] { std::memmove(Machine::bytes(dest), Machine::bytes(src), nbytes); }});
     return abi::success;
   }
   Status memcpy_dtod_async(DevicePtr dest, DevicePtr src, std::size_t nbytes, abi::Stream handle) {
@@ -797,9 +802,8 @@ struct State {
     Stream* const stream = usable(handle, "cuMemsetD8Async");
     if (stream == nullptr) return abi::invalid_handle;
     if (!reachable(*stream->context, dest, nbytes, "cuMemsetD8Async")) return abi::invalid_value;
-    stream->work.push_back({.uses = {{dest, nbytes}}, .after = nullptr, .ready = {}, .run = [=] {
-                              std::memset(Machine::bytes(dest), value, nbytes);
-                            }});
+    stream->work.push_back(
+        {.uses = {{dest, nbytes}}, .run = [=] { std::memset(Machine::bytes(dest), value, nbytes); }});
     return abi::success;
   }
 
@@ -843,10 +847,7 @@ struct State {
       const auto* const value = static_cast<const std::byte*>(params[i]);
       launch.args.emplace_back(value, value + kernel.arg_bytes[i]);
     }
-    stream->work.push_back(
-        {.uses = {}, .after = nullptr, .ready = {}, .run = [&kernel, launch = std::move(launch)] {
-           kernel.body(launch);
-         }});
+    stream->work.push_back({.run = [&kernel, launch = std::move(launch)] { kernel.body(launch); }});
     return abi::success;
   }
 
@@ -1078,10 +1079,7 @@ void Machine::reset() {
 void Machine::fault(abi::Stream handle, abi::Status status) {
   const std::lock_guard hold(state_->mutex);
   auto* const stream = reinterpret_cast<Stream*>(handle);
-  stream->work.push_back(
-      {.uses = {}, .after = nullptr, .ready = {}, .run = [context = stream->context, status] {
-         context->lost = status;
-       }});
+  stream->work.push_back({.run = [context = stream->context, status] { context->lost = status; }});
 }
 
 Balance Machine::balance() const {

@@ -34,6 +34,9 @@ class [[nodiscard]] HostRange {
 
   explicit operator bool() const noexcept { return begin_ != nullptr; }
 
+  /// Leaves the range claimed for good, for when a device may touch it for ever. Empty afterwards.
+  void keep_claimed() noexcept { begin_ = nullptr; }
+
  private:
   explicit HostRange(const std::byte* begin) noexcept : begin_(begin) {}
   BERTH_EXPORT void give_up() noexcept;
