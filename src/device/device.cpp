@@ -34,4 +34,23 @@ std::vector<Queue> Device::queues() const {
   return state_->queues;
 }
 
+Result<void> Device::synchronize() const {
+  const auto own = allocator().synchronize();
+  const auto registered = synchronize_registered();
+  return own ? registered : own;
+}
+
+Result<void> Device::synchronize_registered() const {
+  Result<void> first;
+  for (const Queue& queue : queues()) {
+    auto idle = queue.wait();
+    if (!idle && idle.error().code() == Errc::unsupported) {  // the backend's handles cannot be waited for
+      auto handle = allocator().on(queue);
+      idle = handle ? handle->synchronize() : fail(handle.error());
+    }
+    if (!idle && first) first = idle;
+  }
+  return first;
+}
+
 }  // namespace berth::inline BERTH_ABI::device

@@ -4,6 +4,8 @@
 #include <berth/host/allocator.hpp>
 #include <berth/host/framework.hpp>
 
+#include "host_link.hpp"
+
 namespace berth::inline BERTH_ABI::host {
 namespace {
 
@@ -22,7 +24,10 @@ class Native final : public device::Framework {
     return devices_;
   }
 
+  [[nodiscard]] device::HostLinker* host_linker() noexcept override { return &linker_; }
+
  private:
+  Linker linker_;
   Mutex mutex_;
   std::vector<device::Device> devices_ BERTH_GUARDED_BY(mutex_);
 };

@@ -11,15 +11,16 @@ namespace berth::inline BERTH_ABI {
 
 /// What berth does with one backend's native handles. One constant object a backend and kind of handle; it
 /// says whose handle it is. A backend whose driver does not count leaves `retain` and `release` null: the
-/// caller keeps the handle alive. `complete` and `wait` are for events only.
+/// caller keeps the handle alive. `complete` is for events only.
 struct HandleKind {
   const char* backend;  ///< "opencl", "cuda", a user's own: a literal
   bool (*retain)(
       void* native) noexcept;  ///< takes one more reference; false, and told to the sink, if it cannot
   void (*release)(void* native) noexcept;  ///< gives one back; reports its own failures to the sink
   Result<bool> (*complete)(void* native) noexcept =
-      nullptr;                                            ///< whether the work before the event has finished
-  Result<void> (*wait)(void* native) noexcept = nullptr;  ///< blocks the host until it has
+      nullptr;  ///< whether the work before the event has finished
+  /// Blocks the host until it has; of a queue, until the work that it holds now has.
+  Result<void> (*wait)(void* native) noexcept = nullptr;
 
   friend bool operator==(const HandleKind& a, const HandleKind& b) noexcept {
     return &a == &b || (std::string_view(a.backend) == b.backend && a.retain == b.retain &&
@@ -72,7 +73,7 @@ class NativeHandle {
     if (kind_ != nullptr && kind_->complete != nullptr) return kind_->complete(native_);
     return fail(Error(Errc::unsupported, kind_ != nullptr ? kind_->backend : "").in("complete"));
   }
-  /// Blocks the host until the work before this event has finished.
+  /// Blocks the host until the work before this event, or the work that this queue holds now, has finished.
   [[nodiscard]] Result<void> wait() const noexcept {
     if (kind_ != nullptr && kind_->wait != nullptr) return kind_->wait(native_);
     return fail(Error(Errc::unsupported, kind_ != nullptr ? kind_->backend : "").in("wait"));

@@ -33,6 +33,11 @@ class BERTH_EXPORT Device {
   /// The registered queues, in order of registration; the allocator's own is not among them unless
   /// registered.
   [[nodiscard]] std::vector<Queue> queues() const;
+  /// Waits for the work that the allocator's queue and the registered ones hold now. A failure of one does
+  /// not keep it from waiting for the others; the first is returned.
+  [[nodiscard]] Result<void> synchronize() const;
+  /// The same for the registered queues alone.
+  [[nodiscard]] Result<void> synchronize_registered() const;
 
   /// The same device, not merely an equal one.
   friend bool operator==(const Device& a, const Device& b) noexcept { return a.state_ == b.state_; }

@@ -8,6 +8,8 @@
 
 namespace berth::inline BERTH_ABI::device {
 
+class HostLinker;
+
 /// A named backend that lists its devices: the interface that a user's own backend implements to stand beside
 /// berth's. Must be thread-safe.
 class BERTH_EXPORT Framework {
@@ -20,6 +22,9 @@ class BERTH_EXPORT Framework {
   /// The devices, opened on the first call; later calls give the same ones. `no_device` when there are none,
   /// `library_missing` when the driver is not installed.
   [[nodiscard]] virtual Result<std::vector<Device>> devices() = 0;
+
+  /// Links host memory to this framework's devices; null when it offers none.
+  [[nodiscard]] virtual HostLinker* host_linker() noexcept { return nullptr; }
 
  protected:
   Framework() = default;

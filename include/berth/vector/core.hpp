@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <berth/core/buffer.hpp>
+#include <berth/core/mapping.hpp>
+#include <berth/device/host_link.hpp>
+#include <berth/vector/host_memory.hpp>
+#include <berth/vector/location.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+/// What `Vector`, launches and `host_ptr` are made of: a vector without its element type. Not for users.
+namespace berth::inline BERTH_ABI::detail {
+
+/// What stands behind a vector on the host.
+enum class Storage : std::uint8_t {
+  big_array,    ///< an array of scalars, which a device can share
+  records,      ///< elements of the user's own type
+  device_only,  ///< nothing
+};
+
+/// What a launch does with an argument.
+enum class Use : std::uint8_t {
+  in,     ///< reads it
+  out,    ///< writes every element and reads none
+  inout,  ///< any other
+};
+
+/// Bytes of a vector.
+struct Range {
+  std::size_t nbytes;
+  std::size_t byte_offset;
+};
+
+/// Host storage, a buffer for each device that has one, and where the newest bytes are.
+///
+/// A vector and its sub-vectors are a family: they share the host memory and keep each other current. Not
+/// thread-safe; a family counts as one object.
+///
+/// Whatever this names as newest stays reachable until it is on the host: a failed call leaves location and
+/// buffers as they were.
+class BERTH_EXPORT VectorCore {
+ public:
+  /// `memory.nbytes` is the size of a device-only one too.
+  [[nodiscard]] static std::shared_ptr<VectorCore> make(Storage storage, HostMemory memory);
+  VectorCore(const VectorCore&) = delete;
+  VectorCore& operator=(const VectorCore&) = delete;
+  /// Brings the newest bytes home when the host memory outlives this; a failure goes to the sink. Frees the
+  /// buffers.
+  ~VectorCore();
+
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+  [[nodiscard]] Storage storage() const noexcept { return storage_; }
+  [[nodiscard]] std::size_t nbytes() const noexcept { return memory_.nbytes; }
+  [[nodiscard]] const HostMemory& memory() const noexcept { return memory_; }
+  [[nodiscard]] const Location& location() const noexcept { return location_; }
+  [[nodiscard]] bool auto_sync() const noexcept { return auto_sync_; }
+  void set_auto_sync(bool on) noexcept { auto_sync_ = on; }
+
+  /// Null when it has none on that device.
+  [[nodiscard]] Buffer* buffer(const device::Device& device) noexcept;
+  /// How that buffer and the host memory hang together; absent when there is no buffer.
+  [[nodiscard]] std::optional<device::LinkInfo> link(const device::Device& device) const noexcept;
+
+  /// A part that shares the host memory.
+  [[nodiscard]] Result<std::shared_ptr<VectorCore>> part(Range range);
+  /// Meant for that device first; makes no buffer.
+  void place(const device::Device& device) noexcept { location_ = {Location::State::stale_gpu, device}; }
+
+  [[nodiscard]] Result<void> to_device(const device::Device& device);
+  [[nodiscard]] Result<void> to_host(bool force);
+  [[nodiscard]] Result<void> sync();
+  [[nodiscard]] Result<void> free_buffer(const device::Device& device);
+  [[nodiscard]] Result<void> free_all_buffers();
+
+  /// Before the host reads, changes, or replaces all of its bytes. Afterwards they are the newest.
+  [[nodiscard]] Result<void> before_read();
+  [[nodiscard]] Result<void> before_write();
+  [[nodiscard]] Result<void> before_overwrite();
+
+  [[nodiscard]] Result<void> publish(const device::Device& device, Range range);
+  [[nodiscard]] Result<void> acquire(const device::Device& device, Range range);
+
+  /// Checks, transfers and marks of a launch, in this order for each argument.
+  [[nodiscard]] Result<void> check_launch(Use use) const;
+  [[nodiscard]] Result<void> prepare_launch(const device::Device& device, Use use);
+  void mark_launched(const device::Device& device, Use use);
+  /// The launch has been queued; `event` stands for its end.
+  void add_launch(const device::Device& device, Use use, const Event& event);
+
+  /// The newest bytes are on the host, or can be read there; nothing of the host is mapped.
+  [[nodiscard]] Result<void> bring_home();
+  /// Takes a link that holds the host's bytes. `protect`: the pages are out of the host's reach while the
+  /// device has the newest bytes.
+  void adopt(const device::Device& device, std::unique_ptr<device::HostLink> link, bool protect);
+  /// Undoes what `bring_home` did to the location, when nothing came of it.
+  void restore(const Location& location) noexcept { location_ = location; }
+
+  /// Host access to a range until it is closed.
+  struct Access {
+    berth::Access how;
+    Range range;
+    std::size_t references;
+    Mapping mapping;
+    device::Device* device;  ///< on which it is mapped; null when it is not
+  };
+  [[nodiscard]] Result<Access*> open(berth::Access how, Range range);
+  [[nodiscard]] Result<void> close(Access* access) noexcept;
+
+  /// `mapped` when the host has access to bytes of the range.
+  [[nodiscard]] Result<void> check_unmapped(Range range, const char* call) const;
+  [[nodiscard]] Range all() const noexcept { return {memory_.nbytes, 0}; }
+  /// Whether the two share host memory.
+  [[nodiscard]] bool overlaps(const VectorCore& other) const noexcept;
+
+ private:
+  // A launch that may still run.
+  struct Launched {
+    Event event;
+    bool writes;
+  };
+  // What the vector has on one device.
+  struct Copy {
+    explicit Copy(const device::Device& on) : device(on) {}
+    device::Device device;
+    Buffer own;                              // empty when linked
+    std::unique_ptr<device::HostLink> link;  // null when separate
+    std::vector<Launched> launches;
+    bool busy = false;  // announced work may still use it
+    bool protect = false;
+
+    [[nodiscard]] Buffer& buffer() noexcept { return link ? link->buffer() : own; }
+    [[nodiscard]] device::LinkInfo info() const noexcept { return link ? link->info() : device::LinkInfo{}; }
+    [[nodiscard]] bool in_place() const noexcept { return link != nullptr; }
+    [[nodiscard]] Result<void> wait();
+  };
+  using Family = std::vector<VectorCore*>;
+
+  VectorCore(Storage storage, HostMemory memory, std::shared_ptr<Family> family);
+
+  [[nodiscard]] Copy* find(const device::Device& device) const noexcept;
+  [[nodiscard]] Result<Copy*> ensure(const device::Device& device);
+  [[nodiscard]] bool current_on(const device::Device& device) const noexcept;
+  [[nodiscard]] bool whole(Range range) const noexcept { return range.nbytes == memory_.nbytes; }
+  [[nodiscard]] std::span<std::byte> host(Range range) const noexcept;
+
+  [[nodiscard]] Result<void> check_host(const char* call) const;
+  [[nodiscard]] Result<void> check_writable(const char* call) const;
+  [[nodiscard]] Result<void> check_range(Range range, const char* call) const;
+
+  [[nodiscard]] Result<void> upload(Copy& copy, Range range);
+  [[nodiscard]] Result<void> download(Copy& copy, Range range);
+  [[nodiscard]] Result<void> download_newest();
+  [[nodiscard]] Result<void> release_copy(Copy& copy);
+  [[nodiscard]] Result<void> move_between_devices(const device::Device& device);
+
+  [[nodiscard]] Result<void> others_home();
+  [[nodiscard]] Result<void> host_rules(Range range);
+  [[nodiscard]] Result<void> download_outside(Range range);
+  void outdate_others() noexcept;
+  void wait_in_place();
+  void host_wrote();
+
+  void protect(const Copy& copy) noexcept;
+  void unprotect() noexcept;
+  void protect_if_owned() noexcept;
+
+  const std::uint64_t id_;
+  const Storage storage_;
+  HostMemory memory_;
+  std::shared_ptr<Family> family_;
+  Location location_;
+  bool auto_sync_ = true;
+  bool protected_ = false;
+  std::list<Access> accesses_;
+  std::vector<std::unique_ptr<Copy>> copies_;  // last: they go before the memory does
+};
+
+}  // namespace berth::inline BERTH_ABI::detail

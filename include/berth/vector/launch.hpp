@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <berth/vector/vector.hpp>
+
+#include <initializer_list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace berth::inline BERTH_ABI {
+
+/// One vector of a launch and what the launch does with it. Made by `in`, `out` and `inout`.
+struct LaunchArgument {
+  std::shared_ptr<detail::VectorCore> vector;
+  detail::Use use;
+};
+
+/// The launch reads it.
+template <class T>
+[[nodiscard]] LaunchArgument in(const Vector<T>& vector) {
+  return {vector.core(), detail::Use::in};
+}
+/// The launch writes every element of it and reads none: nothing is uploaded.
+template <class T>
+[[nodiscard]] LaunchArgument out(Vector<T>& vector) {
+  return {vector.core(), detail::Use::out};
+}
+/// The launch reads it and writes to it, or writes to a part of it.
+template <class T>
+[[nodiscard]] LaunchArgument inout(Vector<T>& vector) {
+  return {vector.core(), detail::Use::inout};
+}
+
+/// A launch that was announced. The caller enqueues its kernels and then says `done`; a launch that is
+/// dropped counts as run. Keeps its vectors' buffers, so it ends before the vectors' device work is awaited.
+class [[nodiscard]] Launch {
+ public:
+  Launch(Launch&& other) noexcept
+      : device_(std::move(other.device_)), arguments_(std::exchange(other.arguments_, {})) {}
+  Launch& operator=(Launch&& other) noexcept {
+    Launch moved(std::move(other));
+    std::swap(device_, moved.device_);
+    std::swap(arguments_, moved.arguments_);
+    return *this;
+  }
+  ~Launch() { done(); }
+
+  /// The kernels have been enqueued, on the device's own queue or on registered ones. Once; later calls do
+  /// nothing.
+  BERTH_EXPORT void done();
+  /// The same on any queue: whoever needs the results waits for the event, and fails when its work failed.
+  BERTH_EXPORT void done(const Event& event);
+
+  [[nodiscard]] BERTH_EXPORT static Result<Launch> announce(const device::Device& device,
+                                                            std::vector<LaunchArgument> arguments);
+
+ private:
+  Launch(const device::Device& device, std::vector<LaunchArgument> arguments) noexcept
+      : device_(device), arguments_(std::move(arguments)) {}
+
+  device::Device device_;
+  std::vector<LaunchArgument> arguments_;
+};
+
+/// Makes the newest elements of every vector available on `device` and notes what will be newest there:
+///
+///     auto launch = launching(device, in(x), out(y), inout(z));
+///     if (!launch) return fail(launch.error());
+///     enqueue(kernel, x.buffer(device), y.buffer(device), z.buffer(device));
+///     launch->done();
+///
+/// Inputs do not become stale. `mapped` while the host has access to one of them, `invalid_argument` for a
+/// read-only array that is written, `overlap` when one argument is written and shares bytes with another. A
+/// failure changes no location but by transfers.
+template <class... Arguments>
+[[nodiscard]] Result<Launch> launching(const device::Device& device, Arguments... arguments) {
+  return Launch::announce(device, std::vector<LaunchArgument>{std::move(arguments)...});
+}
+
+}  // namespace berth::inline BERTH_ABI

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// Host access to a range for a scope. Where a device has the memory in place the range is mapped meanwhile;
+// that is the only form that every driver honours.
+#include <berth/core/diagnostics.hpp>
+#include <berth/vector/core.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace berth::inline BERTH_ABI::detail {
+namespace {
+
+bool meet(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size_t b_bytes) noexcept {
+  const std::less<const std::byte*> before;
+  return a_bytes != 0 && b_bytes != 0 && before(a, b + b_bytes) && before(b, a + a_bytes);
+}
+
+}  // namespace
+
+Result<void> VectorCore::check_unmapped(Range range, const char* call) const {
+  for (const VectorCore* const member : *family_) {
+    for (const Access& live : member->accesses_) {
+      if (!meet(memory_.data + range.byte_offset, range.nbytes, member->memory_.data + live.range.byte_offset,
+                live.range.nbytes)) {
+        continue;
+      }
+      return fail(Error(Errc::mapped, "host")
+                      .in(call)
+                      .asking(range.nbytes)
+                      .at(live.range.byte_offset)
+                      .because("the host has access to bytes of it"));
+    }
+  }
+  return {};
+}
+
+Result<VectorCore::Access*> VectorCore::open(berth::Access how, Range range) {
+  constexpr const char* call = "HostAccess";
+  const bool reads = how == berth::Access::read;
+  if (auto usable = reads ? check_host(call) : check_writable(call); !usable) return fail(usable.error());
+  if (auto inside = check_range(range, call); !inside) return fail(inside.error());
+  const auto same = std::ranges::find_if(accesses_, [&](const Access& live) {
+    return reads && live.how == how && live.range.nbytes == range.nbytes &&
+           live.range.byte_offset == range.byte_offset;
+  });
+  if (same != accesses_.end()) {
+    ++same->references;
+    return &*same;
+  }
+  if (auto free = check_unmapped(range, call); !free) return fail(free.error());
+  if (auto home = others_home(); !home) return fail(home.error());
+
+  // Read-only memory needs no map, and a driver that copies at one would write to it.
+  const auto linked = std::ranges::find_if(copies_, [&](const auto& copy) {
+    return copy->in_place() && copy->info().kind != device::LinkKind::same && memory_.writable;
+  });
+  const bool replaced = how == berth::Access::overwrite && whole(range);
+  Access access{how, range, 1, Mapping(), nullptr};
+  if (linked == copies_.end() || range.nbytes == 0) {
+    if (location_.device_is_newest() && !replaced) {
+      if (auto home = download_newest(); !home) return fail(home.error());
+    }
+    if (!reads) {
+      wait_in_place();
+      host_wrote();
+    }
+    return &accesses_.emplace_back(std::move(access));
+  }
+
+  Copy& copy = **linked;
+  if (location_.device_is_newest() && !location_.names(copy.device) && !replaced) {
+    if (auto home = download_newest(); !home) return fail(home.error());
+  }
+  if (!current_on(copy.device) && !replaced) {
+    // A map may copy from the device: what the host wrote goes there first.
+    if (auto published = upload(copy, all()); !published) return fail(published.error());
+    location_ = {Location::State::both, copy.device};
+  } else if (auto idle = copy.wait(); !idle && !replaced) {
+    return fail(idle.error());
+  }
+  unprotect();
+  auto mapping = copy.link->map(how, range.nbytes, range.byte_offset);
+  if (!mapping) {
+    protect_if_owned();
+    return fail(mapping.error());
+  }
+  if (whole(range)) location_ = {Location::State::both, copy.device};
+  if (!reads) outdate_others();
+  access.mapping = std::move(*mapping);
+  access.device = &copy.device;
+  return &accesses_.emplace_back(std::move(access));
+}
+
+Result<void> VectorCore::close(Access* access) noexcept {
+  if (--access->references != 0) return {};
+  auto ended = access->mapping.unmap();
+  if (access->device != nullptr) {
+    const auto idle = access->device->allocator().synchronize();
+    if (ended) ended = idle;
+    if (!ended && access->how != berth::Access::read) {
+      location_ = {Location::State::stale_gpu, *access->device};  // what the host wrote is here only
+    }
+  }
+  accesses_.remove_if([&](const Access& live) { return &live == access; });
+  protect_if_owned();
+  return ended;
+}
+
+}  // namespace berth::inline BERTH_ABI::detail

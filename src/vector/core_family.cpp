@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// A vector and its sub-vectors over the same host memory. What one of them has newest on a device is the only
+// valid version of its bytes: it comes home before another is used, and what the others hold is old from then
+// on.
+#include <berth/vector/core.hpp>
+
+#include <algorithm>
+#include <functional>
+
+namespace berth::inline BERTH_ABI::detail {
+
+bool VectorCore::overlaps(const VectorCore& other) const noexcept {
+  if (storage_ == Storage::device_only || other.storage_ == Storage::device_only) return this == &other;
+  const std::less<const std::byte*> before;
+  return before(memory_.data, other.memory_.data + other.memory_.nbytes) &&
+         before(other.memory_.data, memory_.data + memory_.nbytes);
+}
+
+Result<void> VectorCore::others_home() {
+  for (VectorCore* const other : *family_) {
+    if (other == this || !other->location_.device_is_newest() || !overlaps(*other)) continue;
+    if (auto home = other->download_newest(); !home) return home;
+  }
+  return {};
+}
+
+void VectorCore::outdate_others() noexcept {
+  for (VectorCore* const other : *family_) {
+    if (other == this || other->location_.state == Location::State::cpu || !overlaps(*other)) continue;
+    other->location_.state = Location::State::stale_gpu;
+  }
+}
+
+// The host's bytes in the range count, whatever a device holds; all others survive.
+Result<void> VectorCore::host_rules(Range range) {
+  for (VectorCore* const other : *family_) {
+    if (other == this || !other->location_.device_is_newest() || !overlaps(*other)) continue;
+    const std::ptrdiff_t begin = memory_.data + range.byte_offset - other->memory_.data;
+    const auto end = begin + static_cast<std::ptrdiff_t>(range.nbytes);
+    const auto size = static_cast<std::ptrdiff_t>(other->nbytes());
+    const auto first = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(begin, 0, size));
+    const auto last = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(end, 0, size));
+    if (auto free = other->check_unmapped(other->all(), "publish"); !free) return free;
+    if (auto kept = other->download_outside({last - first, first}); !kept) return kept;
+    other->location_.state = Location::State::stale_gpu;
+  }
+  wait_in_place();
+  return {};
+}
+
+// Two parts at most, before and behind the range.
+Result<void> VectorCore::download_outside(Range range) {
+  Copy& newest = *find(*location_.device);
+  const std::size_t end = range.byte_offset + range.nbytes;
+  for (const Range part : {Range{range.byte_offset, 0}, Range{nbytes() - end, end}}) {
+    if (auto home = download(newest, part); !home) return home;
+  }
+  return {};
+}
+
+// Work that reads or writes the host memory itself must have ended before the host writes there.
+void VectorCore::wait_in_place() {
+  for (const VectorCore* const member : *family_) {
+    if (member != this && !overlaps(*member)) continue;
+    for (const auto& copy : member->copies_) {
+      // How it ended concerns whoever reads its results, and those are about to be replaced.
+      if (copy->in_place() && copy->busy) static_cast<void>(copy->wait());
+    }
+  }
+}
+
+}  // namespace berth::inline BERTH_ABI::detail

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// The bytes that move between the host memory and a device, and the pages that are protected meanwhile.
+#include <berth/core/diagnostics.hpp>
+#include <berth/vector/core.hpp>
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace berth::inline BERTH_ABI::detail {
+namespace {
+
+// A failed command tells more by its own status than by a wait for it.
+Result<void> finished(const Event& event) {
+  const auto waited = event.wait();
+  if (waited) return {};
+  const auto complete = event.complete();
+  return fail(complete ? waited.error() : complete.error());
+}
+
+// Moves a part of a buffer that is a copy.
+template <class Move>
+Result<void> with_part(Buffer& buffer, Range range, Move move) {
+  PackedAllocator allocator = buffer.allocator();
+  if (range.nbytes == buffer.nbytes()) return move(allocator, buffer.handle());
+  const auto part = allocator.offset(buffer.handle(), range.nbytes, range.byte_offset);
+  if (!part) return fail(part.error());
+  return move(allocator, *part);
+}
+
+}  // namespace
+
+// The first failure of a launch that wrote here, told once.
+Result<void> VectorCore::Copy::wait() {
+  Result<void> first;
+  for (const Launched& launched : std::exchange(launches, {})) {
+    if (auto done = finished(launched.event); !done && launched.writes && first) first = done;
+  }
+  const auto idle = device.synchronize();
+  if (idle) busy = false;
+  return first ? idle : first;
+}
+
+std::span<std::byte> VectorCore::host(Range range) const noexcept {
+  return {memory_.data + range.byte_offset, range.nbytes};
+}
+
+Result<void> VectorCore::upload(Copy& copy, Range range) {
+  if (range.nbytes == 0) return {};
+  // Bytes that are replaced may be those of a failed kernel.
+  if (auto ended = copy.wait(); !ended && !whole(range)) return ended;
+  unprotect();
+  if (copy.link) return copy.link->publish(range.nbytes, range.byte_offset);
+  if (auto moved = with_part(copy.own, range,
+                             [&](PackedAllocator& allocator, const PackedBuffer& part) {
+                               return allocator.copyin(part, host(range));
+                             });
+      !moved) {
+    return moved;
+  }
+  return copy.device.queues().empty() ? Result<void>() : copy.device.allocator().synchronize();
+}
+
+Result<void> VectorCore::download(Copy& copy, Range range) {
+  if (auto ended = copy.wait(); !ended) return ended;
+  unprotect();
+  if (range.nbytes == 0) return {};
+  auto moved = copy.link
+                   ? copy.link->acquire(range.nbytes, range.byte_offset)
+                   : with_part(copy.own, range, [&](PackedAllocator& allocator, const PackedBuffer& part) {
+                       return allocator.copyout(host(range), part);
+                     });
+  if (!moved) protect_if_owned();
+  return moved;
+}
+
+Result<void> VectorCore::download_newest() {
+  if (auto free = check_unmapped(all(), "to_host"); !free) return free;
+  if (auto home = download(*find(*location_.device), all()); !home) return home;
+  location_.state = Location::State::both;
+  return {};
+}
+
+Result<void> VectorCore::publish(const device::Device& device, Range range) {
+  if (auto host = check_host("publish"); !host) return host;
+  if (auto inside = check_range(range, "publish"); !inside) return inside;
+  if (auto free = check_unmapped(range, "publish"); !free) return free;
+  if (range.nbytes == 0 && nbytes() != 0) return {};
+  // Elsewhere bytes outside the range may be the newest; here they stay where they are.
+  if (!location_.names(device) || find(device) == nullptr) {
+    if (location_.device_is_newest() && !whole(range)) {
+      if (auto kept = download_outside(range); !kept) return kept;
+    }
+    range = all();
+  }
+  if (auto rules = host_rules(range); !rules) return rules;
+  const auto copy = ensure(device);
+  if (!copy) return fail(copy.error());
+  if (auto moved = upload(**copy, range); !moved) return moved;
+  if (whole(range)) location_ = {Location::State::both, device};
+  protect_if_owned();
+  outdate_others();
+  return {};
+}
+
+Result<void> VectorCore::acquire(const device::Device& device, Range range) {
+  if (auto host = check_host("acquire"); !host) return host;
+  if (auto inside = check_range(range, "acquire"); !inside) return inside;
+  // A map would throw away what the host wrote since.
+  if (!current_on(device)) return {};
+  if (auto free = check_unmapped(range, "acquire"); !free) return free;
+  Copy& copy = *find(device);
+  if (!memory_.writable) return copy.wait();
+  if (auto home = download(copy, range); !home) return home;
+  if (whole(range)) {
+    location_.state = Location::State::both;
+  } else {
+    protect_if_owned();
+  }
+  outdate_others();
+  return {};
+}
+
+void VectorCore::protect(const Copy& copy) noexcept {
+  if (!copy.protect || protected_) return;
+  protected_ = ::mprotect(memory_.data, memory_.block_bytes, PROT_NONE) == 0;
+  if (!protected_) report(Error(Errc::driver, "host").in("mprotect").with_status(errno).asking(nbytes()));
+}
+
+void VectorCore::unprotect() noexcept {
+  if (!std::exchange(protected_, false)) return;
+  if (::mprotect(memory_.data, memory_.block_bytes, PROT_READ | PROT_WRITE) != 0) {
+    report(Error(Errc::driver, "host").in("mprotect").with_status(errno).asking(nbytes()));
+  }
+}
+
+void VectorCore::protect_if_owned() noexcept {
+  if (location_.device_is_newest() && accesses_.empty()) protect(*find(*location_.device));
+}
+
+}  // namespace berth::inline BERTH_ABI::detail

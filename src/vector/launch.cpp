@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include <berth/vector/launch.hpp>
+
+namespace berth::inline BERTH_ABI {
+
+using detail::Use;
+
+Result<Launch> Launch::announce(const device::Device& device, std::vector<LaunchArgument> arguments) {
+  for (auto argument = arguments.begin(); argument != arguments.end(); ++argument) {
+    if (argument->vector == nullptr) {
+      return fail(Error(Errc::invalid_argument, "host").in("launching").because("a vector was moved from"));
+    }
+    if (auto ready = argument->vector->check_launch(argument->use); !ready) return fail(ready.error());
+    for (auto earlier = arguments.begin(); earlier != argument; ++earlier) {
+      const bool written = argument->use != Use::in || earlier->use != Use::in;
+      if (!written || !argument->vector->overlaps(*earlier->vector)) continue;
+      return fail(Error(Errc::overlap, "host")
+                      .in("launching")
+                      .asking(argument->vector->nbytes())
+                      .because("two arguments share elements and one of them is written"));
+    }
+  }
+  for (const LaunchArgument& argument : arguments) {
+    if (auto ready = argument.vector->prepare_launch(device, argument.use); !ready) {
+      return fail(ready.error());
+    }
+  }
+  for (const LaunchArgument& argument : arguments) argument.vector->mark_launched(device, argument.use);
+  return Launch(device, std::move(arguments));
+}
+
+// Marked once more: what was read back since the launch was announced came before its kernels.
+void Launch::done() {
+  for (const LaunchArgument& argument : std::exchange(arguments_, {})) {
+    argument.vector->mark_launched(device_, argument.use);
+  }
+}
+
+void Launch::done(const Event& event) {
+  for (const LaunchArgument& argument : arguments_) {
+    argument.vector->add_launch(device_, argument.use, event);
+  }
+  done();
+}
+
+}  // namespace berth::inline BERTH_ABI
