@@ -19,10 +19,6 @@
 namespace berth::inline BERTH_ABI::opencl {
 namespace {
 
-// What every OpenCL vector type and every driver's vector loads are content with, and the tail that drivers
-// were seen to write past.
-constexpr std::size_t host_pointer_alignment = 64;
-
 Result<Handle<cl_command_queue>> make_queue(cl_context context, cl_device_id device) {
   cl_int status = CL_SUCCESS;
   auto queue = Handle<cl_command_queue>::adopt(clCreateCommandQueue(context, device, 0, &status));
@@ -108,7 +104,7 @@ Result<void> commit(cl_command_queue queue, cl_mem mem, std::size_t nbytes) {
   return wait_for(event.get(), Doing::allocating);
 }
 
-Result<void> check_spec(const BufferSpec& spec, std::size_t nbytes, Quirks quirks) {
+Result<void> check_spec(const BufferSpec& spec, std::size_t nbytes, std::size_t alignment, Quirks quirks) {
   if (spec.external_ptr == nullptr) return {};
   if (spec.zero) {
     return fail(Error(Errc::invalid_argument, backend)
@@ -117,25 +113,26 @@ Result<void> check_spec(const BufferSpec& spec, std::size_t nbytes, Quirks quirk
                     .because("zero and external_ptr contradict each other"));
   }
   const auto address = reinterpret_cast<std::uintptr_t>(spec.external_ptr);
-  if (address % host_pointer_alignment != 0) {
-    return fail(Error(Errc::misaligned, backend)
-                    .in("alloc")
-                    .asking(nbytes)
-                    .at(address)
-                    .limited_to(host_pointer_alignment));
+  if (alignment != 0 && address % alignment != 0) {
+    return fail(
+        Error(Errc::misaligned, backend).in("alloc").asking(nbytes).at(address).limited_to(alignment));
   }
-  if (quirks.has(Quirk::writes_past_tail) && nbytes % host_pointer_alignment != 0) {
+  // A cache line, to which such a driver rounds.
+  constexpr std::size_t line = 64;
+  if (quirks.has(Quirk::writes_past_tail) && nbytes % line != 0) {
     return fail(Error(Errc::invalid_size, backend)
                     .in("alloc")
                     .asking(nbytes)
-                    .limited_to(host_pointer_alignment)
+                    .limited_to(line)
                     .because("this driver writes past memory that ends inside 64 bytes"));
   }
   return {};
 }
 
-cl_mem_flags flags_for(const BufferSpec& spec, bool unified_memory) noexcept {
-  if (spec.external_ptr != nullptr) return CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR;
+cl_mem_flags flags_for(const BufferSpec& spec, const WrapOptions& wrap, bool unified_memory) noexcept {
+  if (spec.external_ptr != nullptr) {
+    return CL_MEM_USE_HOST_PTR | (wrap.read_only ? CL_MEM_READ_ONLY : CL_MEM_READ_WRITE);
+  }
   if (spec.host || (spec.cpu_access && unified_memory)) return CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR;
   return CL_MEM_READ_WRITE;
 }
@@ -214,9 +211,24 @@ AllocatorInfo Allocator::info() const {
 }
 
 Result<ClBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) {
+  return make(nbytes, spec, {});
+}
+
+Result<ClBuffer> Allocator::wrap(std::span<std::byte> bytes, const WrapOptions& options) {
+  if (bytes.data() == nullptr && !bytes.empty()) {
+    return fail(Error(Errc::invalid_argument, backend)
+                    .in("wrap")
+                    .asking(bytes.size())
+                    .because("the address is null"));
+  }
+  return make(bytes.size(), {.external_ptr = bytes.data()}, options);
+}
+
+Result<ClBuffer> Allocator::make(std::size_t nbytes, const BufferSpec& spec, const WrapOptions& wrap) {
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   if (nbytes == 0) return ClBuffer(nullptr, 0, 0, instance_->id, false);
-  if (auto right = check_spec(spec, nbytes, instance_->quirks); !right) return fail(right.error());
+  if (auto right = check_spec(spec, nbytes, wrap.alignment, instance_->quirks); !right)
+    return fail(right.error());
   if (nbytes > instance_->max_bytes) {
     return fail(Error(Errc::exceeds_device_maximum, backend)
                     .in("alloc")
@@ -233,7 +245,8 @@ Result<ClBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) {
     external->claim = std::move(*claim);
   }
 
-  auto mem = make_buffer(*instance_, flags_for(spec, instance_->unified_memory), nbytes, spec.external_ptr);
+  auto mem =
+      make_buffer(*instance_, flags_for(spec, wrap, instance_->unified_memory), nbytes, spec.external_ptr);
   if (!mem) return fail(mem.error());
 
   if (external != nullptr) {

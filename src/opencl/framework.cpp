@@ -6,6 +6,8 @@
 #include <berth/opencl/discovery.hpp>
 #include <berth/opencl/framework.hpp>
 
+#include "host_link.hpp"
+
 namespace berth::inline BERTH_ABI::opencl {
 namespace {
 
@@ -21,6 +23,8 @@ class OpenCl final : public device::Framework {
     }
     return devices_;
   }
+
+  [[nodiscard]] device::HostLinker* host_linker() noexcept override { return &linker_; }
 
  private:
   Result<void> open_all() BERTH_REQUIRES(mutex_) {
@@ -42,6 +46,7 @@ class OpenCl final : public device::Framework {
         Error(Errc::no_device, "opencl").in("devices").because("no platform has an available device"));
   }
 
+  Linker linker_;
   Mutex mutex_;
   std::vector<device::Device> devices_ BERTH_GUARDED_BY(mutex_);
 };

@@ -32,7 +32,13 @@ Result<void> event_wait(void* native) noexcept {
   return wait_for(static_cast<cl_event>(native), Doing::moving);
 }
 
-constexpr HandleKind queue_kind{backend, &retain_handle<cl_command_queue>, &release_handle<cl_command_queue>};
+Result<void> queue_wait(void* native) noexcept {
+  if (auto usable = process::usable(backend); !usable) return usable;
+  return check(clFinish(static_cast<cl_command_queue>(native)), "clFinish", Doing::moving);
+}
+
+constexpr HandleKind queue_kind{backend, &retain_handle<cl_command_queue>, &release_handle<cl_command_queue>,
+                                nullptr, &queue_wait};
 constexpr HandleKind event_kind{backend, &retain_handle<cl_event>, &release_handle<cl_event>, &event_complete,
                                 &event_wait};
 

@@ -74,6 +74,14 @@ struct Options {
   std::optional<Quirks> quirks = std::nullopt;
 };
 
+/// How an allocator takes in host memory of the caller's.
+struct WrapOptions {
+  /// Kernels only read it (`CL_MEM_READ_ONLY`). The host may still publish to it.
+  bool read_only = false;
+  /// What the address must be a multiple of. Below 64 drivers were seen to write past the end.
+  std::size_t alignment = 64;
+};
+
 /// OpenCL buffer objects on one device, ordered on one in-order command queue. OpenCL 1.2 and later.
 ///
 /// `host` asks for `CL_MEM_ALLOC_HOST_PTR`, `cpu_access` too where the device's memory is the host's;
@@ -143,6 +151,10 @@ class BERTH_EXPORT Allocator {
   [[nodiscard]] bool supports_map() const noexcept { return true; }
   [[nodiscard]] bool supports_queues() const noexcept { return true; }
 
+  /// What `alloc` does for `external_ptr`, with more to say. Freed like any buffer; the spec given then does
+  /// not matter.
+  [[nodiscard]] Result<ClBuffer> wrap(std::span<std::byte> bytes, const WrapOptions& options = {});
+
   /// Takes over the caller's reference to a buffer object of this context; on failure the caller keeps it. A
   /// sub-buffer becomes its root with an offset. Free it with its size and a default spec.
   [[nodiscard]] Result<ClBuffer> adopt(cl_mem mem);
@@ -174,6 +186,7 @@ class BERTH_EXPORT Allocator {
   Allocator(std::shared_ptr<detail::Instance> instance, Queue queue) noexcept;
 
   Result<ClBuffer> take(cl_mem mem, bool retain);
+  Result<ClBuffer> make(std::size_t nbytes, const BufferSpec& spec, const WrapOptions& wrap);
   static Result<cl_mem> sub_buffer(const ClBuffer& buf, std::size_t origin, std::size_t nbytes);
   Result<cl_command_queue> same_context(const Queue& queue, const char* call) const;
 

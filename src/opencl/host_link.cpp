@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+#include "host_link.hpp"
+
+#include <berth/core/process.hpp>
+#include <berth/opencl/allocator.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "status.hpp"
+
+namespace berth::inline BERTH_ABI::opencl {
+namespace {
+
+// What drivers ask for before they use host memory in place (Intel's: address and size).
+constexpr std::size_t in_place_alignment = 64;
+constexpr std::size_t page_bytes = 4096;
+
+class Link final : public device::HostLink {
+ public:
+  Link(device::Device device, Buffer buffer, std::span<std::byte> bytes, device::LinkInfo info) noexcept
+      : device_(std::move(device)), buffer_(std::move(buffer)), bytes_(bytes), info_(info) {}
+  ~Link() override {
+    // The driver would wait for commands that use the memory, and not for those that it has not been given.
+    if (auto idle = device_.synchronize(); !idle && process::may_release()) report(idle.error());
+  }
+
+  [[nodiscard]] device::LinkInfo info() const noexcept override { return info_; }
+  [[nodiscard]] Buffer& buffer() noexcept override { return buffer_; }
+
+  [[nodiscard]] Result<void> publish(std::size_t nbytes, std::size_t byte_offset) override {
+    PackedAllocator allocator = buffer_.allocator();
+    const auto part = allocator.offset(buffer_.handle(), nbytes, byte_offset);
+    if (!part) return fail(part.error());
+    // OpenCL 3.0, clEnqueueWriteBuffer: the source may be the host pointer of the buffer itself.
+    return allocator.copyin(*part, bytes_.subspan(byte_offset, nbytes));
+  }
+  [[nodiscard]] Result<void> acquire(std::size_t nbytes, std::size_t byte_offset) override {
+    auto mapping = map(Access::read, nbytes, byte_offset);
+    if (!mapping) return fail(mapping.error());
+    if (auto unmapped = mapping->unmap(); !unmapped) return unmapped;
+    // Some drivers read the host memory at an unmap too.
+    return device_.allocator().synchronize();
+  }
+  [[nodiscard]] Result<Mapping> map(Access access, std::size_t nbytes, std::size_t byte_offset) override {
+    auto mapping = buffer_.map(access, nbytes, byte_offset);
+    if (mapping && mapping->bytes().data() != bytes_.data() + byte_offset) {
+      return fail(Error(Errc::driver, backend)
+                      .in("clEnqueueMapBuffer")
+                      .asking(nbytes)
+                      .because("the map is not at the host memory's address"));
+    }
+    return mapping;
+  }
+
+ private:
+  device::Device device_;
+  Buffer buffer_;
+  std::span<std::byte> bytes_;
+  device::LinkInfo info_;
+};
+
+// Through a stack of adaptors only what BufferSpec says can be asked for.
+Result<Buffer> wrap(const device::Device& device, const device::LinkRequest& request) {
+  PackedAllocator allocator = device.allocator();
+  const BufferSpec spec{.external_ptr = request.bytes.data()};
+  Allocator* const own = allocator.unpack<Allocator>();
+  if (own == nullptr) return Buffer::create(std::move(allocator), request.bytes.size(), spec);
+  auto wrapped = own->wrap(request.bytes, {.read_only = request.read_only, .alignment = request.alignment});
+  if (!wrapped) return fail(wrapped.error());
+  return Buffer::own(std::move(allocator), PackedBuffer(*wrapped), spec);
+}
+
+// Pages of berth's own, with a hole in front and behind that the request's alignment asks for.
+class Trial {
+ public:
+  Trial(std::size_t misaligned, std::size_t odd)
+      : block_(new(std::align_val_t(page_bytes)) std::byte[3 * page_bytes]()),
+        bytes_(block_.get() + misaligned, page_bytes + odd) {}
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
+  /// Whether every byte of the memory is `value` now. The device writes behind the compiler's back.
+  [[nodiscard]] bool holds(std::byte value) const noexcept {
+    const volatile std::byte* const bytes = bytes_.data();
+    for (std::size_t i = 0; i < bytes_.size(); ++i) {
+      if (bytes[i] != value) return false;
+    }
+    return true;
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* block) const noexcept {
+      ::operator delete[](block, std::align_val_t(page_bytes));
+    }
+  };
+  std::unique_ptr<std::byte[], Free> block_;
+  std::span<std::byte> bytes_;
+};
+
+// Whether each side sees what the other wrote, with the work finished and no map in between.
+Result<bool> shares(Allocator& allocator, const ClBuffer& buf, const Trial& trial) {
+  constexpr std::byte from_device{0xA5};
+  constexpr std::byte from_host{0x5A};
+  if (auto filled = allocator.fill(buf, from_device); !filled) return fail(filled.error());
+  if (auto idle = allocator.synchronize(); !idle) return fail(idle.error());
+  if (!trial.holds(from_device)) return false;
+
+  std::ranges::fill(trial.bytes(), from_host);
+  auto beside = allocator.alloc(buf.nbytes());
+  if (!beside) return fail(beside.error());
+  std::vector<std::byte> seen(buf.nbytes());
+  auto moved = allocator.transfer(*beside, buf, buf.nbytes());
+  if (moved) moved = allocator.copyout(seen, *beside);
+  allocator.free(*beside, beside->nbytes());
+  if (!moved) return fail(moved.error());
+  return std::ranges::count(seen, from_host) == static_cast<std::ptrdiff_t>(seen.size());
+}
+
+Result<std::chrono::nanoseconds> map_cost(Allocator& allocator, const ClBuffer& buf) {
+  std::array<std::chrono::nanoseconds, 9> costs{};
+  for (std::chrono::nanoseconds& cost : costs) {
+    const auto start = std::chrono::steady_clock::now();
+    auto mapping = allocator.map(buf, Access::read, page_bytes);
+    if (!mapping) return fail(mapping.error());
+    if (auto unmapped = mapping->unmap(); !unmapped) return fail(unmapped.error());
+    if (auto idle = allocator.synchronize(); !idle) return fail(idle.error());
+    cost = std::chrono::steady_clock::now() - start;
+  }
+  std::ranges::nth_element(costs, costs.begin() + costs.size() / 2);
+  return costs[costs.size() / 2];
+}
+
+}  // namespace
+
+Result<device::LinkInfo> Linker::probe(const device::Device& device, const device::LinkRequest& like) {
+  if (auto usable = process::usable(backend); !usable) return fail(usable.error());
+  const DeviceKey key = device.allocator().info().device;
+  const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(like.bytes.data()) % in_place_alignment;
+  const std::size_t odd = like.bytes.size() % in_place_alignment;
+  if (key.backend != backend) {
+    return fail(Error(Errc::unsupported, backend).in("probe").because("the device's memory is not OpenCL's"));
+  }
+
+  const MutexLock lock(mutex_);
+  for (const Probed& known : probed_) {
+    if (known.device == key && known.address_aligned == (misaligned == 0) &&
+        known.size_aligned == (odd == 0)) {
+      return known.info;
+    }
+  }
+  // A context and a queue of its own: on the device's it would wait for every kernel before it.
+  auto allocator = Allocator::open(reinterpret_cast<cl_device_id>(key.low));  // NOLINT: as info() made it
+  if (!allocator) return fail(allocator.error());
+  const Trial trial(misaligned, odd);
+  auto buf = allocator->wrap(trial.bytes(), {.alignment = 1});
+  if (!buf) return fail(buf.error());
+  const auto shared = shares(*allocator, *buf, trial);
+  const auto cost = map_cost(*allocator, *buf);
+  allocator->free(*buf, buf->nbytes());
+  if (!shared) return fail(shared.error());
+  if (!cost) return fail(cost.error());
+  const device::LinkInfo info{*shared ? device::LinkKind::shared : device::LinkKind::shadow, *cost};
+  probed_.push_back({key, misaligned == 0, odd == 0, info});
+  return info;
+}
+
+Result<std::unique_ptr<device::HostLink>> Linker::link(const device::Device& device,
+                                                       const device::LinkRequest& request) {
+  const auto info = probe(device, request);
+  if (!info) return fail(info.error());
+  auto buffer = wrap(device, request);
+  if (!buffer) return fail(buffer.error());
+  return std::make_unique<Link>(device, std::move(*buffer), request.bytes, *info);
+}
+
+}  // namespace berth::inline BERTH_ABI::opencl
