@@ -65,7 +65,8 @@ Result<void> VectorCore::upload(Copy& copy, Range range) {
 Result<void> VectorCore::download(Copy& copy, Range range) {
   if (auto ended = copy.wait(); !ended) return ended;
   unprotect();
-  if (range.nbytes == 0) return {};
+  // No device writes to a read-only array, and a driver that copies at a map would.
+  if (range.nbytes == 0 || !memory_.writable) return {};
   auto moved = copy.link
                    ? copy.link->acquire(range.nbytes, range.byte_offset)
                    : with_part(copy.own, range, [&](PackedAllocator& allocator, const PackedBuffer& part) {
@@ -111,7 +112,6 @@ Result<void> VectorCore::acquire(const device::Device& device, Range range) {
   if (!current_on(device)) return {};
   if (auto free = check_unmapped(range, "acquire"); !free) return free;
   Copy& copy = *find(device);
-  if (!memory_.writable) return copy.wait();
   if (auto home = download(copy, range); !home) return home;
   if (whole(range)) {
     location_.state = Location::State::both;

@@ -17,6 +17,25 @@
 #include "support/catch.hpp"
 #include "support/outcome.hpp"
 
+/// Long runs of one value, in few words.
+template <class T>
+std::string in_runs(const std::vector<T>& values) {
+  std::string text;
+  for (std::size_t first = 0, last = 0; first < values.size() && text.size() < 200; first = last) {
+    while (last < values.size() && values[last] == values[first]) ++last;
+    text += std::to_string(last - first) + " x " + std::to_string(values[first]) + ", ";
+  }
+  return text;
+}
+template <>
+struct Catch::StringMaker<std::vector<std::uint8_t>> {
+  static std::string convert(const std::vector<std::uint8_t>& values) { return in_runs(values); }
+};
+template <>
+struct Catch::StringMaker<std::vector<std::int32_t>> {
+  static std::string convert(const std::vector<std::int32_t>& values) { return in_runs(values); }
+};
+
 namespace state_table {
 
 using berth::BigArray;
@@ -44,10 +63,12 @@ struct Rig {
   /// A link over memory that the device uses itself: there are no two versions to tell apart.
   bool shared = false;
 
+  /// Waited for: the host may write to shared memory afterwards.
   static void device_writes(Bytes& vector, const Device& device, unsigned value) {
     berth::Buffer* const buffer = vector.buffer(device);
     REQUIRE(buffer != nullptr);
     REQUIRE(message(buffer->fill(static_cast<std::byte>(value))) == "ok");
+    REQUIRE(message(device.synchronize()) == "ok");
   }
   /// A copy beside the host's array: aliased memory proves nothing.
   static std::vector<std::uint8_t> device_sees(Bytes& vector, const Device& device) {
