@@ -974,6 +974,7 @@ TEST_CASE("protection: an access without an acquire faults, with one it does not
     return;
   }
   const auto child = native::run_child("pages are out of the host's reach while the device has the newest");
+  CAPTURE(child.output);
   CHECK(child.status != 0);
   CHECK(child.output.find("launched") != std::string::npos);
   CHECK(child.output.find("read ") == std::string::npos);

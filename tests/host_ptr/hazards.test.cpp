@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+// Negative controls: the OpenCL link with one call replaced by one that some drivers forgive. The law must
+// fail on exactly the drivers where it is known to lose bytes, and hold where it is known to be right; a law
+// that a wrong call passes everywhere would prove nothing.
+#include <array>
+#include <functional>
+
+#include "support/host_ptr_fixture.hpp"
+
+using namespace berth;
+using namespace host_ptr_test;
+using host_ptr::HostAccess;
+
+namespace {
+
+/// The calls of a link that a control replaces; what is empty stays right.
+struct Edit {
+  using Move = std::function<void(cl_command_queue, cl_mem, std::span<std::byte>)>;
+  using Map = std::function<Mapping(cl_command_queue, cl_mem, std::span<std::byte>)>;
+  Move publish;
+  Move acquire;
+  Map map;
+};
+
+void* mapped(cl_command_queue queue, cl_mem mem, std::span<std::byte> bytes, cl_map_flags flags) {
+  cl_int status = CL_SUCCESS;
+  void* const pointer =
+      clEnqueueMapBuffer(queue, mem, CL_TRUE, flags, 0, bytes.size(), 0, nullptr, nullptr, &status);
+  REQUIRE(status == CL_SUCCESS);
+  return pointer;
+}
+void unmap(cl_command_queue queue, cl_mem mem, void* pointer) {
+  REQUIRE(clEnqueueUnmapMemObject(queue, mem, pointer, 0, nullptr, nullptr) == CL_SUCCESS);
+  REQUIRE(clFinish(queue) == CL_SUCCESS);
+}
+
+Edit::Move nothing() {
+  return [](cl_command_queue, cl_mem, std::span<std::byte>) {};
+}
+Edit::Move map_and_unmap(cl_map_flags flags) {
+  return [flags](cl_command_queue queue, cl_mem mem, std::span<std::byte> bytes) {
+    unmap(queue, mem, mapped(queue, mem, bytes, flags));
+  };
+}
+Edit::Move write_of_the_host_pointer() {
+  return [](cl_command_queue queue, cl_mem mem, std::span<std::byte> bytes) {
+    REQUIRE(clEnqueueWriteBuffer(queue, mem, CL_TRUE, 0, bytes.size(), bytes.data(), 0, nullptr, nullptr) ==
+            CL_SUCCESS);
+  };
+}
+Edit::Move read_into_the_host_pointer() {
+  return [](cl_command_queue queue, cl_mem mem, std::span<std::byte> bytes) {
+    REQUIRE(clEnqueueReadBuffer(queue, mem, CL_TRUE, 0, bytes.size(), bytes.data(), 0, nullptr, nullptr) ==
+            CL_SUCCESS);
+  };
+}
+
+struct Held {
+  cl_command_queue queue;
+  cl_mem mem;
+  void* first;
+  void* second;
+};
+Result<void> give_back(const Held& held, std::span<std::byte>) noexcept {
+  if (held.second != nullptr) unmap(held.queue, held.mem, held.second);
+  unmap(held.queue, held.mem, held.first);
+  return {};
+}
+Edit::Map map_with(cl_map_flags flags) {
+  return [flags](cl_command_queue queue, cl_mem mem, std::span<std::byte> bytes) {
+    return Mapping(bytes, Held{queue, mem, mapped(queue, mem, bytes, flags), nullptr}, &give_back);
+  };
+}
+/// For reading, and for writing over it.
+Edit::Map two_maps() {
+  return [](cl_command_queue queue, cl_mem mem, std::span<std::byte> bytes) {
+    void* const first = mapped(queue, mem, bytes, CL_MAP_READ);
+    void* const second = mapped(queue, mem, bytes, CL_MAP_WRITE);
+    return Mapping(bytes, Held{queue, mem, first, second}, &give_back);
+  };
+}
+
+class EditedLink final : public device::HostLink {
+ public:
+  EditedLink(std::unique_ptr<device::HostLink> right, const Edit& edit, cl_command_queue queue,
+             std::span<std::byte> bytes)
+      : right_(std::move(right)), edit_(edit), queue_(queue), bytes_(bytes) {}
+  [[nodiscard]] device::LinkInfo info() const noexcept override { return right_->info(); }
+  [[nodiscard]] Buffer& buffer() noexcept override { return right_->buffer(); }
+  [[nodiscard]] Result<void> publish(std::size_t nbytes, std::size_t byte_offset) override {
+    if (!edit_.publish) return right_->publish(nbytes, byte_offset);
+    edit_.publish(queue_, mem(), bytes_);
+    return {};
+  }
+  [[nodiscard]] Result<void> acquire(std::size_t nbytes, std::size_t byte_offset) override {
+    if (!edit_.acquire) return right_->acquire(nbytes, byte_offset);
+    edit_.acquire(queue_, mem(), bytes_);
+    return {};
+  }
+  [[nodiscard]] Result<Mapping> map(Access access, std::size_t nbytes, std::size_t byte_offset) override {
+    if (!edit_.map) return right_->map(access, nbytes, byte_offset);
+    return edit_.map(queue_, mem(), bytes_);
+  }
+
+ private:
+  [[nodiscard]] cl_mem mem() { return buffer().as<ClBuffer>()->root(); }
+
+  std::unique_ptr<device::HostLink> right_;
+  Edit edit_;
+  cl_command_queue queue_;
+  std::span<std::byte> bytes_;
+};
+
+class EditedFramework final : public device::Framework, public device::HostLinker {
+ public:
+  EditedFramework(Edit edit, cl_command_queue queue) : edit_(std::move(edit)), queue_(queue) {}
+  [[nodiscard]] std::string_view name() const noexcept override { return "edited"; }
+  [[nodiscard]] Result<std::vector<Device>> devices() override { return std::vector<Device>{}; }
+  [[nodiscard]] device::HostLinker* host_linker() noexcept override { return this; }
+  [[nodiscard]] Result<device::LinkInfo> probe(const Device& device,
+                                               const device::LinkRequest& like) override {
+    return opencl::framework()->host_linker()->probe(device, like);
+  }
+  [[nodiscard]] Result<std::unique_ptr<device::HostLink>> link(const Device& device,
+                                                               const device::LinkRequest& request) override {
+    auto right = opencl::framework()->host_linker()->link(device, request);
+    if (!right) return right;
+    return std::make_unique<EditedLink>(std::move(*right), edit_, queue_, request.bytes);
+  }
+
+ private:
+  Edit edit_;
+  cl_command_queue queue_;
+};
+
+/// A device whose links have one call replaced.
+class Edited {
+ public:
+  Edited(const Rig& rig, const Edit& edit)
+      : device("edited", 0, "edited", rig.device.allocator()),
+        framework_(std::make_shared<EditedFramework>(edit, rig.stream.queue.get())) {
+    REQUIRE(message(device::register_framework(framework_)) == "ok");
+  }
+  Edited(const Edited&) = delete;
+  ~Edited() { device::unregister_framework("edited"); }
+  Device device;
+
+ private:
+  std::shared_ptr<EditedFramework> framework_;
+};
+
+/// Whether the law holds; a vector that is attached to a device with an edit.
+using Law = std::function<bool(const Rig&, const Device&, Words&, const Array&)>;
+
+std::vector<std::int32_t> sees(const Rig& rig, const Words& vector, const Device& device) {
+  const auto beside = native::make_buffer(rig.stream.context, vector.nbytes());
+  native::launch(rig.stream.queue, rig.copy, length, Rig::mem(vector, device), beside.get());
+  REQUIRE(clFinish(rig.stream.queue) == CL_SUCCESS);
+  std::vector<std::int32_t> seen(length);
+  REQUIRE(clEnqueueReadBuffer(rig.stream.queue, beside, CL_TRUE, 0, vector.nbytes(), seen.data(), 0, nullptr,
+                              nullptr) == CL_SUCCESS);
+  return seen;
+}
+
+void device_puts(const Rig& rig, const Words& vector, const Device& device, std::uint32_t value) {
+  native::launch(rig.stream.queue, rig.put, length, Rig::mem(vector, device), value);
+  REQUIRE(clFinish(rig.stream.queue) == CL_SUCCESS);
+}
+
+bool published(const Rig& rig, const Device& device, Words& vector, const Array& array) {
+  write(array, 2);
+  REQUIRE(message(host_ptr::publish_host_writes(vector, device)) == "ok");
+  return sees(rig, vector, device) == all(2) && host_sees(array) == all(2);
+}
+
+bool acquired(const Rig& rig, const Device& device, Words& vector, const Array& array) {
+  device_puts(rig, vector, device, 3);
+  REQUIRE(message(host_ptr::acquire_device_writes(vector, device)) == "ok");
+  return host_sees(array) == all(3);
+}
+
+/// What the device wrote is seen, and what the host changes, no more and no less, goes back.
+bool accessed(const Rig& rig, const Device& device, Words& vector, const Array&) {
+  {
+    auto launch = launching(device, inout(vector));
+    REQUIRE(message(launch) == "ok");
+    device_puts(rig, vector, device, 4);
+  }
+  {
+    auto access = HostAccess<std::int32_t>::open(vector, Access::write);
+    REQUIRE(message(access) == "ok");
+    std::ranges::fill(access->writable_elements().first(100), 5);
+    REQUIRE(message(access->close()) == "ok");
+  }
+  auto expected = all(4);
+  std::fill_n(expected.begin(), 100, 5);
+  return sees(rig, vector, device) == expected;
+}
+
+struct Control {
+  const char* name;
+  Edit edit;
+  Law law;
+  std::array<bool, 4> holds;  // shared, clvk, intel, rusticl
+};
+
+std::vector<Control> controls() {
+  constexpr std::array<bool, 4> right{true, true, true, true};
+  constexpr cl_map_flags invalidate = CL_MAP_WRITE_INVALIDATE_REGION;
+  return {
+      {"publish: as it is", {}, published, right},
+      {"publish: a write of the host pointer", {write_of_the_host_pointer(), {}, {}}, published, right},
+      {"publish: no call", {nothing(), {}, {}}, published, {true, false, false, false}},
+      {"publish: map(WRITE)", {map_and_unmap(CL_MAP_WRITE), {}, {}}, published, {true, false, false, false}},
+      {"publish: map(READ | WRITE)",
+       {map_and_unmap(CL_MAP_READ | CL_MAP_WRITE), {}, {}},
+       published,
+       {true, false, false, false}},
+      {"publish: map(READ)", {map_and_unmap(CL_MAP_READ), {}, {}}, published, {true, false, false, false}},
+      {"publish: map(INVALIDATE)", {map_and_unmap(invalidate), {}, {}}, published, {true, false, true, true}},
+      {"acquire: as it is", {}, acquired, right},
+      {"acquire: a read into the host pointer", {{}, read_into_the_host_pointer(), {}}, acquired, right},
+      {"acquire: map(WRITE)", {{}, map_and_unmap(CL_MAP_WRITE), {}}, acquired, right},
+      {"acquire: no call but a wait", {{}, nothing(), {}}, acquired, {true, false, false, false}},
+      {"acquire: map(INVALIDATE)", {{}, map_and_unmap(invalidate), {}}, acquired, {true, true, false, false}},
+      {"access: as it is", {}, accessed, right},
+      {"access: a held map(WRITE)", {{}, {}, map_with(CL_MAP_WRITE)}, accessed, right},
+      {"access: writing inside map(READ)",
+       {{}, {}, map_with(CL_MAP_READ)},
+       accessed,
+       {true, true, false, false}},
+      {"access: map(INVALIDATE) where old bytes matter",
+       {{}, {}, map_with(invalidate)},
+       accessed,
+       {true, true, false, false}},
+      {"access: a second map over a live one", {{}, {}, two_maps()}, accessed, {true, true, true, false}},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("a wrong call fails its law where it is known to lose bytes, and nowhere else") {
+  Rig rig;
+  const auto driver = static_cast<std::size_t>(rig.driver());
+  for (const Control& control : controls()) {
+    INFO(control.name);
+    const Edited edited(rig, control.edit);
+    const Array array = Rig::zeros();
+    write(array, 1);
+    Words vector = Words::over(array);
+    REQUIRE(message(host_ptr::attach(vector, edited.device)) == "ok");
+    CHECK(control.law(rig, edited.device, vector, array) == control.holds[driver]);
+    REQUIRE(clFinish(rig.stream.queue) == CL_SUCCESS);
+  }
+}
+
+TEST_CASE("a map while the host is newer throws its bytes away where the driver copies") {
+  Rig rig;
+  const bool shared = rig.driver() == Driver::shared;
+  const Array array = Rig::zeros();
+  const std::span bytes = std::as_writable_bytes(array.writable_elements());
+  auto link = opencl::framework()->host_linker()->link(rig.device, {bytes, false, 64});
+  REQUIRE(message(link) == "ok");
+  write(array, 6);
+  REQUIRE(message((*link)->acquire(bytes.size(), 0)) == "ok");
+  CHECK((host_sees(array) == all(6)) == shared);
+
+  // The vector knows better.
+  link->reset();
+  write(array, 1);
+  Words vector = rig.attached(array);
+  REQUIRE(message(vector.fill(6)) == "ok");
+  REQUIRE(message(host_ptr::acquire_device_writes(vector, rig.device)) == "ok");
+  const auto access = HostAccess<std::int32_t>::open(vector, Access::read);
+  REQUIRE(message(access) == "ok");
+  CHECK(host_sees(array) == all(6));
+}
+
+TEST_CASE("a blocking map on another queue does not wait for a kernel") {
+  Rig rig;
+  const auto second = rig.stream.another_queue();
+  const Array array = Rig::zeros();
+  const Words vector = rig.attached(array);
+  native::Gate gate(rig.stream.context);
+  gate.close(second);
+  rig.run(rig.put, vector, 5, second);
+  map_and_unmap(CL_MAP_READ)(rig.stream.queue, rig.mem(vector),
+                             std::as_writable_bytes(array.writable_elements()));
+  CHECK(host_sees(array) == all(0));
+  gate.open();
+}
+
+TEST_CASE("a release returns before the kernel has ended") {
+  Rig rig;
+  // A driver that keeps a copy of its own accord may wait in the release; with the gate closed, for ever.
+  if (layers::shadow_layer() == nullptr && rig.driver() != Driver::shared) return;
+  const Array array = Rig::zeros();
+  cl_int status = CL_SUCCESS;
+  native::Owned<cl_mem> mem(clCreateBuffer(rig.stream.context, CL_MEM_USE_HOST_PTR, array.nbytes(),
+                                           array.writable_elements().data(), &status));
+  REQUIRE(status == CL_SUCCESS);
+  native::Gate gate(rig.stream.context);
+  gate.close(rig.stream.queue);
+  const auto done = native::launch(rig.stream.queue, rig.put, length, mem.get(), std::uint32_t{5});
+  mem = {};
+  CHECK(native::pending(done));
+  gate.open();
+}
