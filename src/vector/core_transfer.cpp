@@ -88,14 +88,14 @@ Result<void> VectorCore::publish(const device::Device& device, Range range) {
   if (auto inside = check_range(range, "publish"); !inside) return inside;
   if (auto free = check_unmapped(range, "publish"); !free) return free;
   if (range.nbytes == 0 && nbytes() != 0) return {};
-  // Elsewhere bytes outside the range may be the newest; here they stay where they are.
+  if (auto rules = host_rules(range); !rules) return rules;
+  // Where the device lacks the other bytes it gets all of them; what is newest elsewhere comes home first.
   if (!location_.names(device) || find(device) == nullptr) {
     if (location_.device_is_newest() && !whole(range)) {
       if (auto kept = download_outside(range); !kept) return kept;
     }
     range = all();
   }
-  if (auto rules = host_rules(range); !rules) return rules;
   const auto copy = ensure(device);
   if (!copy) return fail(copy.error());
   if (auto moved = upload(**copy, range); !moved) return moved;

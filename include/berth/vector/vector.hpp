@@ -6,6 +6,7 @@
 #include <berth/vector/big_array.hpp>
 #include <berth/vector/core.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -62,9 +63,9 @@ class Vector {
     return made;
   }
   /// Over an array, without a copy.
-  [[nodiscard]] static Vector over(const BigArray<T>& array)
-    requires Scalar<T>
-  {
+  template <Scalar Element>
+    requires std::same_as<Element, T>
+  [[nodiscard]] static Vector over(const BigArray<Element>& array) {
     return Vector(detail::VectorCore::make(storage, array.memory()));
   }
   /// Over elements of the user's own type, without a copy. They live as long as `owner`, or as the caller

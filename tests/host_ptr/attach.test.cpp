@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+// What attach refuses and in which order, on a user's own framework and on the host itself.
+#include <berth/host/framework.hpp>
+#include <berth/host_ptr/host_access.hpp>
+#include <berth/host_ptr/host_ptr.hpp>
+
+#include <complex>
+
+#include "support/state_table.hpp"
+#include "support/toy_framework.hpp"
+
+using namespace berth;
+using namespace host_ptr;
+using device::Device;
+using device::LinkKind;
+using state_table::message;
+
+namespace {
+
+template <class E, class T>
+E error_of(const HostPtrResult<T>& result) {
+  REQUIRE_FALSE(result);
+  const E* const error = std::get_if<E>(&result.error());
+  INFO(error_message(result.error()));
+  REQUIRE(error != nullptr);
+  return *error;
+}
+
+BigArray<float> array(std::size_t length = 1024) {
+  auto made = BigArray<float>::create(length);
+  REQUIRE(message(made) == "ok");
+  return *made;
+}
+
+struct Record {
+  float x;
+};
+
+}  // namespace
+
+TEST_CASE("install and of_bigarray are attach with the array said") {
+  toy::Framework framework;
+  const BigArray<float> values = array();
+  auto vector = Vector<float>::over(values);
+  REQUIRE(message(install(vector, framework.first, values, float32)) == "ok");
+  CHECK(host_link(vector, framework.first)->kind == LinkKind::shadow);
+  CHECK(message(detach(vector, framework.first)) == "ok");
+  REQUIRE(message(install(vector, framework.first, values)) == "ok");
+
+  const BigArray<float> others = array();
+  CHECK(error_of<NotBigarrayBacked>(install(vector, framework.second, others)).vector_id == vector.id());
+  const auto part = BigArray<float>::over(values.writable_elements().first(512));
+  CHECK(error_of<NotBigarrayBacked>(install(vector, framework.second, part)).vector_id == vector.id());
+
+  auto made = of_bigarray(framework.first, float32, others);
+  REQUIRE(message(made) == "ok");
+  CHECK(made->location() == Location{Location::State::both, framework.first});
+  CHECK(made->read()->data() == others.data());
+  CHECK(error_of<Refused>(of_bigarray(framework.second, others)).reason.cause == Refusal::Cause::overlap);
+  const auto numbers = BigArray<std::complex<double>>::create(8);
+  REQUIRE(message(numbers) == "ok");
+  CHECK(message(of_bigarray(framework.first, complex64, *numbers)) == "ok");
+}
+
+TEST_CASE("each error, with what it names") {
+  toy::Framework framework;
+  const Device stranger = toy::device("nobody");
+
+  auto records = Vector<Record>::create(8);
+  REQUIRE(message(records) == "ok");
+  CHECK(error_of<NotBigarrayBacked>(attach(*records, framework.first)).vector_id == records->id());
+  auto device_only = Vector<float>::on_device(8, framework.first);
+  REQUIRE(message(device_only) == "ok");
+  CHECK(error_of<NotBigarrayBacked>(attach(*device_only, framework.second)).vector_id == device_only->id());
+
+  auto vector = Vector<float>::over(array());
+  CHECK(error_of<UnknownFramework>(attach(vector, stranger)).framework == "nobody");
+  REQUIRE(message(vector.to_device(framework.first)) == "ok");
+  const auto exists = error_of<BufferExists>(attach(vector, framework.first));
+  CHECK(exists.vector_id == vector.id());
+  CHECK(exists.device == "toy 0");
+  REQUIRE(message(vector.free_buffer(framework.first)) == "ok");
+  REQUIRE(message(attach(vector, framework.first)) == "ok");
+  error_of<BufferExists>(attach(vector, framework.first));
+
+  framework.links->refuse = Error(Errc::device_lost, "toy").in("link");
+  auto another = Vector<float>::over(array());
+  CHECK(error_of<Error>(attach(another, framework.first)).code() == Errc::device_lost);
+  CHECK(another.location() == Location{});
+
+  Vector<float> gone;
+  CHECK(error_of<Error>(attach(gone, framework.first)).code() == Errc::invalid_argument);
+  CHECK(error_of<Error>(detach(gone, framework.first)).code() == Errc::invalid_argument);
+  CHECK(error_of<Error>(publish_host_writes(gone, framework.first)).code() == Errc::invalid_argument);
+  CHECK(error_of<Error>(acquire_device_writes(gone, framework.first)).code() == Errc::invalid_argument);
+  CHECK_FALSE(host_link(gone, framework.first));
+}
+
+TEST_CASE("the checks come in order: storage, buffer, framework, memory") {
+  toy::Framework framework;
+  const Device stranger = toy::device("nobody");
+  auto records = Vector<Record>::create(8);
+  REQUIRE(message(records) == "ok");
+  error_of<NotBigarrayBacked>(attach(*records, stranger));
+  const BigArray<float> block = array();
+  auto vector = Vector<float>::over(BigArray<float>::over(block.writable_elements().subspan(1)));
+  REQUIRE(message(vector.to_device(stranger)) == "ok");
+  error_of<BufferExists>(attach(vector, stranger));
+  REQUIRE(message(vector.free_all_buffers()) == "ok");
+  error_of<UnknownFramework>(attach(vector, stranger));
+  CHECK(error_of<Refused>(attach(vector, framework.first)).reason.cause == Refusal::Cause::alignment);
+}
+
+TEST_CASE("a framework without a linker refuses as backend") {
+  toy::Framework framework(false);
+  auto vector = Vector<float>::over(array());
+  const auto refused = error_of<Refused>(attach(vector, framework.first));
+  CHECK(refused.device == "toy 0");
+  CHECK(refused.reason.cause == Refusal::Cause::backend);
+  REQUIRE(message(attach(vector, framework.first, {.policy = Policy::copy})) == "ok");
+  CHECK(host_link(vector, framework.first)->kind == LinkKind::separate);
+}
+
+TEST_CASE("what a linker says of the memory becomes a refusal, with its numbers") {
+  toy::Framework framework;
+  const BigArray<float> values = array();
+  auto vector = Vector<float>::over(values);
+  const auto refusal = [&](const Error& error) {
+    framework.links->refuse = error;
+    const Refusal reason = error_of<Refused>(attach(vector, framework.first)).reason;
+    CHECK(reason.address == reinterpret_cast<std::uintptr_t>(values.data()));
+    CHECK(reason.nbytes == values.nbytes());
+    CHECK(vector.location() == Location{});
+    CHECK(vector.buffer(framework.first) == nullptr);
+    return reason;
+  };
+  using Cause = Refusal::Cause;
+  CHECK(refusal(Error(Errc::unsupported, "toy").because("no such memory")).detail == "no such memory");
+  CHECK(refusal(Error(Errc::unsupported, "toy")).cause == Cause::backend);
+  CHECK(refusal(Error(Errc::misaligned, "toy").limited_to(65536)).limit == 65536);
+  CHECK(refusal(Error(Errc::misaligned, "toy")).cause == Cause::alignment);
+  CHECK(refusal(Error(Errc::exceeds_device_maximum, "toy").limited_to(16)).limit == 16);
+  CHECK(refusal(Error(Errc::exceeds_device_maximum, "toy")).cause == Cause::size);
+  CHECK(refusal(Error(Errc::invalid_size, "toy")).cause == Cause::size);
+  const auto overlap = refusal(Error(Errc::overlap, "toy").at(4096).limited_to(64));
+  CHECK(overlap.cause == Cause::overlap);
+  CHECK(overlap.other_address == 4096);
+  CHECK(overlap.limit == 64);
+
+  auto constant = Vector<float>::over(BigArray<float>::read_only(values.elements()));
+  framework.links->refuse = Error(Errc::unsupported, "toy");
+  CHECK(error_of<Refused>(attach(constant, framework.first)).reason.cause == Cause::read_only);
+}
+
+TEST_CASE("null with a length and a range that wraps are refused before the backend sees them") {
+  toy::Framework framework;
+  auto null = Vector<float>::over(BigArray<float>::over(std::span<float>(static_cast<float*>(nullptr), 16)));
+  const auto refused = error_of<Refused>(attach(null, framework.first));
+  CHECK(refused.reason.cause == Refusal::Cause::null);
+  CHECK(refused.reason.nbytes == 64);
+
+  auto* const last = reinterpret_cast<float*>(UINTPTR_MAX - 4095);  // NOLINT: never touched
+  auto wraps = Vector<float>::over(BigArray<float>::over(std::span(last, 2048)));
+  const auto too_long = error_of<Refused>(attach(wraps, framework.first));
+  CHECK(too_long.reason.cause == Refusal::Cause::size);
+  CHECK(too_long.reason.limit == 4095);
+  CHECK(framework.links->live == 0);
+}
+
+TEST_CASE("alignment is 64 and the element's, leniently the element's alone") {
+  toy::Framework framework;
+  const BigArray<float> block = array();
+  for (const std::size_t first : {1U, 2U, 8U, 15U}) {
+    auto vector = Vector<float>::over(BigArray<float>::over(block.writable_elements().subspan(first, 64)));
+    CHECK(error_of<Refused>(attach(vector, framework.first)).reason.limit == 64);
+    CHECK(message(attach(vector, framework.first, {.lenient = true})) == "ok");
+  }
+  auto aligned = Vector<float>::over(BigArray<float>::over(block.writable_elements().subspan(16, 64)));
+  CHECK(message(attach(aligned, framework.first)) == "ok");
+}
+
+TEST_CASE("refusals and errors are sentences with the numbers and what would pass") {
+  using Cause = Refusal::Cause;
+  const auto says = [](const Refusal& refusal, const char* part) {
+    INFO(refusal_message(refusal));
+    CHECK(refusal_message(refusal).find(part) != std::string::npos);
+  };
+  says({.cause = Cause::alignment, .address = 0x1001, .nbytes = 8, .limit = 64, .detail = {}}, "0x1001");
+  says({.cause = Cause::alignment, .address = 0x1001, .nbytes = 8, .limit = 64, .detail = {}}, "64 bytes");
+  says({.cause = Cause::size, .nbytes = 100, .limit = 64, .detail = "reason"},
+       "100 bytes, where the limit is 64 (reason)");
+  says({.cause = Cause::overlap,
+        .address = 0x40,
+        .nbytes = 8,
+        .limit = 32,
+        .other_address = 0x20,
+        .detail = {}},
+       "32 bytes at 0x20");
+  says({.cause = Cause::null, .nbytes = 8, .detail = {}}, "null");
+  says({.cause = Cause::read_only, .detail = {}}, "read-only");
+  says({.cause = Cause::backend, .detail = {}}, "backend");
+  says({.cause = Cause::device_type, .detail = {}}, "share");
+  for (const Cause cause : {Cause::backend, Cause::device_type, Cause::null, Cause::alignment, Cause::size,
+                            Cause::overlap, Cause::read_only}) {
+    CHECK_FALSE(to_string(cause).empty());
+    CHECK_FALSE(refusal_message({.cause = cause, .detail = {}}).empty());
+  }
+  CHECK(error_message(UnknownFramework{"Metal"}) == "no framework is registered as 'Metal'");
+  CHECK(error_message(BufferExists{7, "GPU 0"}) == "vector 7 has a buffer on GPU 0 already; free it first");
+  CHECK(error_message(NotBigarrayBacked{3}).find("vector 3") == 0);
+  CHECK(error_message(Refused{"GPU 0", {.cause = Cause::read_only, .detail = {}}}) ==
+        "GPU 0 refuses the host memory: the memory is read-only");
+  CHECK(error_message(Error(Errc::device_lost, "toy").in("link")) == "toy link: the device is lost");
+}
+
+TEST_CASE("on the host the link is the memory itself, and claims nothing") {
+  toy::Framework framework;
+  REQUIRE(message(device::register_framework(host::framework())) == "ok");
+  const auto devices = host::framework()->devices();
+  REQUIRE(message(devices) == "ok");
+  const Device native = devices->front();
+  const BigArray<float> values = array(16);
+  auto vector = of_bigarray(native, float32, values);
+  REQUIRE(message(vector) == "ok");
+  CHECK(host_link(*vector, native)->kind == LinkKind::same);
+  const auto* const buffer = vector->buffer(native)->as<host::HostBuffer>();
+  REQUIRE(buffer != nullptr);
+  CHECK(buffer->data() == reinterpret_cast<const std::byte*>(values.data()));
+  {
+    auto launch = launching(native, inout(*vector));
+    REQUIRE(message(launch) == "ok");
+  }
+  CHECK(vector->location() == Location{Location::State::both, native});  // nothing to be stale
+
+  // Another device links it beside, and the two see each other's work in the order of the launches.
+  REQUIRE(message(attach(*vector, framework.first)) == "ok");
+  {
+    auto launch = launching(framework.first, inout(*vector));
+    REQUIRE(message(launch) == "ok");
+    REQUIRE(message(vector->buffer(framework.first)->fill(std::byte{0})) == "ok");
+  }
+  {
+    auto launch = launching(native, inout(*vector));
+    REQUIRE(message(launch) == "ok");
+    CHECK(values.elements()[3] == 0.0F);
+    values.writable_elements()[3] = 5;
+  }
+  {
+    auto launch = launching(framework.first, in(*vector));
+    REQUIRE(message(launch) == "ok");
+    const auto seen = vector->buffer(framework.first)->as<host::HostBuffer>()->bytes();
+    CHECK(reinterpret_cast<const float*>(seen.data())[3] == 5.0F);
+  }
+  REQUIRE(message(detach(*vector, native)) == "ok");
+  device::unregister_framework("Native");
+}
+
+TEST_CASE("protection needs pages of the array's own and a device that does without them") {
+  toy::Framework framework;
+  const BigArray<float> values = array();
+  auto vector = Vector<float>::over(values);
+  framework.links->kind = LinkKind::shared;
+  CHECK(error_of<Error>(attach(vector, framework.first, {.protect = true})).code() == Errc::unsupported);
+  framework.links->kind = LinkKind::shadow;
+  auto part = Vector<float>::over(BigArray<float>::over(values.writable_elements().first(1000)));
+  CHECK(error_of<Error>(attach(part, framework.first, {.protect = true})).code() == Errc::unsupported);
+  REQUIRE(message(attach(vector, framework.first, {.protect = true})) == "ok");
+  {
+    auto launch = launching(framework.first, inout(vector));
+    REQUIRE(message(launch) == "ok");
+    std::ranges::fill(vector.buffer(framework.first)->as<host::HostBuffer>()->bytes(), std::byte{0});
+  }
+  auto child = vector.sub_vector(16, 16);
+  REQUIRE(message(child) == "ok");
+  CHECK(child->get(0).value_or(1) == 0.0F);  // the parent came home, and its pages with it
+  CHECK(values.elements()[0] == 0.0F);
+}
+
+TEST_CASE("without a link an access is to the host's own storage") {
+  const Device device = toy::device("toy");
+  auto vector = Vector<float>::over(array(64));
+  REQUIRE(message(vector.to_device(device)) == "ok");
+  {
+    auto access = HostAccess<float>::open(vector, Access::write, 16, 8);
+    REQUIRE(message(access) == "ok");
+    CHECK(access->elements().size() == 4);
+    std::ranges::fill(access->writable_elements(), 2.0F);
+    CHECK(outcome(launching(device, in(vector))) == "mapped");
+    CHECK(vector.get(2).value_or(0) == 2.0F);
+  }
+  CHECK(vector.location() == Location{Location::State::stale_gpu, device});
+  CHECK(outcome(launching(device, in(vector))) == "ok");
+
+  const auto odd = HostAccess<float>::open(vector, Access::read, 3, 1);
+  REQUIRE(message(odd) == "ok");
+  CHECK(odd->bytes().size() == 3);
+  CHECK(odd->elements().empty());
+  CHECK(outcome(HostAccess<float>::open(vector, Access::read, 257, 0)) == "out_of_range");
+  CHECK(outcome(HostAccess<float>::open(vector, Access::read, 2, SIZE_MAX)) == "out_of_range");
+  CHECK(message(HostAccess<float>::open(vector, Access::write, 0, 256)) == "ok");
+
+  auto records = Vector<Record>::create(8);
+  REQUIRE(message(records) == "ok");
+  CHECK(HostAccess<Record>::open(*records, Access::overwrite)->writable_elements().size() == 8);
+  auto device_only = Vector<float>::on_device(8, device);
+  REQUIRE(message(device_only) == "ok");
+  CHECK(outcome(HostAccess<float>::open(*device_only, Access::read)) == "unsupported");
+  Vector<float> gone;
+  CHECK(outcome(HostAccess<float>::open(gone, Access::read)) == "invalid_argument");
+}

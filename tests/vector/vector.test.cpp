@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: MIT
+// What the state table does not say: kinds of storage, bounds, failures, ends of life, launches.
+#include <berth/adaptors/failing.hpp>
+#include <berth/adaptors/statistics.hpp>
+#include <berth/host/allocator.hpp>
+
+#include <complex>
+#include <memory>
+
+#include "support/models.hpp"
+#include "support/reports.hpp"
+#include "support/state_table.hpp"
+#include "support/toy_framework.hpp"
+
+using namespace berth;
+using device::Device;
+using State = Location::State;
+
+namespace {
+
+struct Particle {
+  float x;
+  float y;
+  std::int32_t charge;
+  friend bool operator==(const Particle&, const Particle&) = default;
+};
+
+/// A device whose allocator can fail and counts.
+struct Watched {
+  Watched() : failing(upstream()), statistics(failing), device("watched", 0, "watched", pack(statistics)) {}
+  static host::Allocator upstream() {
+    auto allocator = host::Allocator::open();
+    REQUIRE(message(allocator) == "ok");
+    return *allocator;
+  }
+  FailingAllocator<host::Allocator> failing;
+  StatisticsAllocator<FailingAllocator<host::Allocator>> statistics;
+  Device device;
+};
+
+template <class T>
+std::span<T> on(const Vector<T>& vector, const Device& device) {
+  const Buffer* const buffer = vector.buffer(device);
+  REQUIRE(buffer != nullptr);
+  const auto bytes = buffer->as<host::HostBuffer>()->bytes();
+  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+// Events of a model backend.
+struct Done {
+  bool complete = false;
+  bool failed = false;
+  int waits = 0;
+  int references = 1;
+};
+Done& done(void* native) { return *static_cast<Done*>(native); }
+constexpr HandleKind done_kind{"model",
+                               [](void* native) noexcept {
+                                 ++done(native).references;
+                                 return true;
+                               },
+                               [](void* native) noexcept { --done(native).references; },
+                               [](void* native) noexcept -> Result<bool> {
+                                 if (done(native).failed)
+                                   return fail(Error(Errc::device_lost, "model").in("kernel"));
+                                 return done(native).complete;
+                               },
+                               [](void* native) noexcept -> Result<void> {
+                                 ++done(native).waits;
+                                 done(native).complete = true;
+                                 if (done(native).failed)
+                                   return fail(Error(Errc::driver, "model").in("wait"));
+                                 return {};
+                               }};
+Event borrowed(Done& event) { return Event::borrow(done_kind, &event); }
+
+}  // namespace
+
+TEST_CASE("elements of the user's own type move like scalars") {
+  const Device device = toy::device("toy");
+  auto vector = Vector<Particle>::create(100);
+  REQUIRE(message(vector) == "ok");
+  CHECK(vector->core()->storage() == detail::Storage::records);
+  CHECK(vector->get(99).value_or(Particle{1, 1, 1}) == Particle{0, 0, 0});
+  REQUIRE(message(vector->set(7, {1, 2, -3})) == "ok");
+  REQUIRE(message(vector->to_device(device)) == "ok");
+  CHECK(on(*vector, device)[7] == Particle{1, 2, -3});
+  {
+    auto launch = launching(device, inout(*vector));
+    REQUIRE(message(launch) == "ok");
+    on(*vector, device)[8].charge = 5;
+  }
+  CHECK(vector->get(8).value_or(Particle{}).charge == 5);
+}
+
+TEST_CASE("records over the caller's memory") {
+  const Device device = toy::device("toy");
+  std::vector<Particle> particles(10, {1, 1, 1});
+  {
+    auto vector = Vector<Particle>::over(std::span(particles));
+    auto launch = launching(device, inout(vector));
+    REQUIRE(message(launch) == "ok");
+    on(vector, device)[3] = {4, 4, 4};
+  }
+  CHECK(particles[3] == Particle{4, 4, 4});  // the end brought it home
+}
+
+TEST_CASE("a device-only vector goes from device to device and never home") {
+  const Device a = toy::device("a");
+  const Device b = toy::device("b");
+  auto vector = Vector<float>::on_device(64, a);
+  REQUIRE(message(vector) == "ok");
+  CHECK(vector->location() == Location{State::gpu, a});
+  {
+    auto launch = launching(a, out(*vector));
+    REQUIRE(message(launch) == "ok");
+    std::ranges::fill(on(*vector, a), 1.5F);
+  }
+  REQUIRE(message(vector->to_device(b)) == "ok");
+  CHECK(vector->location() == Location{State::gpu, b});
+  CHECK(std::ranges::count(on(*vector, b), 1.5F) == 64);
+  {
+    auto launch = launching(a, inout(*vector));
+    REQUIRE(message(launch) == "ok");
+    on(*vector, a)[0] = 2;
+  }
+  CHECK(vector->location() == Location{State::gpu, a});
+
+  CHECK(outcome(vector->get(0)) == "unsupported");
+  CHECK(outcome(vector->set(0, 1)) == "unsupported");
+  CHECK(outcome(vector->fill(1)) == "unsupported");
+  CHECK(outcome(vector->read()) == "unsupported");
+  CHECK(outcome(vector->to_host()) == "unsupported");
+  CHECK(outcome(vector->sync()) == "unsupported");
+  CHECK(outcome(vector->sub_vector(1, 0)) == "unsupported");
+  CHECK(outcome(vector->free_buffer(a)) == "unsupported");  // nothing else holds the newest
+  CHECK(outcome(vector->free_all_buffers()) == "unsupported");
+  CHECK(on(*vector, a)[0] == 2);
+  CHECK(outcome(vector->free_buffer(b)) == "ok");
+  CHECK(outcome(Vector<double>::on_device(SIZE_MAX / 4, a)) == "invalid_size");
+}
+
+TEST_CASE("a vector made for a device has no buffer until it is needed") {
+  const Device device = toy::device("toy");
+  auto vector = Vector<float>::create(16, device);
+  REQUIRE(message(vector) == "ok");
+  CHECK(vector->location() == Location{State::stale_gpu, device});
+  CHECK(vector->buffer(device) == nullptr);
+  REQUIRE(message(vector->free_buffer(device)) == "ok");
+  REQUIRE(message(vector->sync()) == "ok");
+  CHECK(vector->location() == Location{State::both, device});
+  CHECK(vector->buffer(device) != nullptr);
+}
+
+TEST_CASE("elements outside are out_of_range, and nothing is fetched for them") {
+  auto vector = Vector<std::int32_t>::create(4);
+  REQUIRE(message(vector) == "ok");
+  CHECK(outcome(vector->get(4)) == "out_of_range");
+  CHECK(outcome(vector->set(4, 1)) == "out_of_range");
+  CHECK(outcome(vector->get(SIZE_MAX)) == "out_of_range");
+  CHECK(outcome(vector->sub_vector(2, 3)) == "out_of_range");
+  CHECK(outcome(vector->sub_vector(SIZE_MAX, 2)) == "out_of_range");
+  CHECK(outcome(vector->sub_vector(0, 4)) == "ok");
+}
+
+TEST_CASE("a moved-from vector answers invalid_argument") {
+  const Device device = toy::device("toy");
+  auto made = Vector<float>::create(4);
+  REQUIRE(message(made) == "ok");
+  Vector<float> vector = std::move(*made);
+  Vector<float>& gone = *made;
+  CHECK(gone.size() == 0);
+  CHECK(gone.id() == 0);
+  CHECK(vector.id() != 0);
+  CHECK(gone.location() == Location{});
+  CHECK(gone.buffer(device) == nullptr);
+  CHECK(outcome(gone.get(0)) == "invalid_argument");
+  CHECK(outcome(gone.set(0, 1)) == "out_of_range");
+  CHECK(outcome(gone.fill(0)) == "invalid_argument");
+  CHECK(outcome(gone.to_device(device)) == "invalid_argument");
+  CHECK(outcome(gone.to_host()) == "invalid_argument");
+  CHECK(outcome(gone.sync()) == "invalid_argument");
+  CHECK(outcome(gone.free_buffer(device)) == "invalid_argument");
+  CHECK(outcome(gone.free_all_buffers()) == "invalid_argument");
+  CHECK(outcome(gone.sub_vector(0, 0)) == "invalid_argument");
+  CHECK(outcome(launching(device, in(gone))) == "invalid_argument");
+
+  Vector<float>& self = vector;
+  vector = std::move(self);
+  CHECK(vector.size() == 4);
+  Vector<float> other;
+  swap(vector, other);
+  CHECK(vector.size() == 0);
+  CHECK(other.size() == 4);
+}
+
+TEST_CASE("an empty vector goes everywhere") {
+  const Device device = toy::device("toy");
+  auto vector = Vector<double>::create(0);
+  REQUIRE(message(vector) == "ok");
+  REQUIRE(message(vector->to_device(device)) == "ok");
+  CHECK(outcome(launching(device, inout(*vector))) == "ok");
+  CHECK(message(vector->to_host()) == "ok");
+  CHECK(vector->read()->empty());
+  CHECK(message(vector->fill(1)) == "ok");
+  CHECK(message(vector->free_all_buffers()) == "ok");
+}
+
+TEST_CASE("a failed allocation leaves the vector as it was") {
+  Watched watched;
+  const Device other = toy::device("other");
+  auto vector = Vector<std::int32_t>::create(100);
+  REQUIRE(message(vector) == "ok");
+  {
+    auto launch = launching(other, inout(*vector));
+    REQUIRE(message(launch) == "ok");
+    std::ranges::fill(on(*vector, other), 3);
+  }
+  watched.failing.plan().fail_above(10);
+  CHECK(outcome(vector->to_device(watched.device)) == "out_of_memory");
+  CHECK(outcome(launching(watched.device, out(*vector))) == "out_of_memory");
+  CHECK(vector->buffer(watched.device) == nullptr);
+  CHECK(vector->get(99).value_or(0) == 3);
+}
+
+TEST_CASE("buffers are freed with the vector, each once") {
+  Watched watched;
+  {
+    auto vector = Vector<std::int32_t>::create(100);
+    REQUIRE(message(vector) == "ok");
+    for (int i = 0; i < 3; ++i) {
+      REQUIRE(message(vector->to_device(watched.device)) == "ok");
+      if (i < 2) REQUIRE(message(vector->free_buffer(watched.device)) == "ok");
+    }
+    CHECK(watched.statistics.statistics().bytes.current == 400);
+  }
+  CHECK(watched.statistics.statistics().bytes.current == 0);
+  CHECK(watched.statistics.statistics().allocations.total == 3);
+}
+
+TEST_CASE("the end of a vector brings the newest home when somebody can still see the array") {
+  const Device device = toy::device("toy");
+  auto array = BigArray<std::int32_t>::create(16);
+  REQUIRE(message(array) == "ok");
+  {
+    auto vector = Vector<std::int32_t>::over(*array);
+    auto launch = launching(device, inout(vector));
+    REQUIRE(message(launch) == "ok");
+    std::ranges::fill(on(vector, device), 6);
+  }
+  CHECK(array->elements()[15] == 6);
+  // A launch that outlives its vector is an end too.
+  {
+    auto vector = std::make_unique<Vector<std::int32_t>>(Vector<std::int32_t>::over(*array));
+    auto launch = launching(device, inout(*vector));
+    REQUIRE(message(launch) == "ok");
+    const auto elements = on(*vector, device);
+    vector.reset();
+    std::ranges::fill(elements, 7);
+  }
+  CHECK(array->elements()[15] == 7);
+}
+
+TEST_CASE("an end that fails is reported") {
+  Reports reports;
+  toy::Framework framework;
+  auto array = BigArray<std::int32_t>::create(16);
+  REQUIRE(message(array) == "ok");
+  {
+    auto vector = host_ptr::of_bigarray(framework.first, *array);
+    REQUIRE(state_table::message(vector) == "ok");
+    static_cast<void>(launching(framework.first, inout(*vector)));
+    framework.links->fail_acquire = Error(Errc::device_lost, "toy").in("acquire");
+  }
+  const auto told = reports.take();
+  REQUIRE(told.size() == 1);
+  CHECK(told.front() == "toy acquire: the device is lost");
+  CHECK(framework.links->live == 0);
+}
+
+TEST_CASE("what cannot be brought home is not freed") {
+  toy::Framework framework;
+  auto array = BigArray<std::int32_t>::create(16);
+  REQUIRE(message(array) == "ok");
+  auto vector = host_ptr::of_bigarray(framework.first, *array);
+  REQUIRE(state_table::message(vector) == "ok");
+  {
+    auto launch = launching(framework.first, inout(*vector));
+    REQUIRE(message(launch) == "ok");
+    std::ranges::fill(on(*vector, framework.first), 9);
+  }
+  framework.links->fail_acquire = Error(Errc::driver, "toy").in("acquire");
+  CHECK(outcome(vector->free_buffer(framework.first)) == "driver");
+  CHECK(outcome(vector->free_all_buffers()) == "driver");
+  CHECK(outcome(vector->to_device(framework.second)) == "driver");
+  CHECK(outcome(vector->set(0, 1)) == "driver");
+  CHECK(outcome(vector->get(0)) == "driver");
+  CHECK_FALSE(host_ptr::detach(*vector, framework.first));
+  CHECK(vector->location() == Location{State::stale_cpu, framework.first});
+  framework.links->fail_acquire.reset();
+  CHECK(vector->get(0).value_or(0) == 9);
+
+  framework.links->fail_publish = Error(Errc::driver, "toy").in("publish");
+  REQUIRE(message(vector->set(0, 1)) == "ok");
+  CHECK(outcome(vector->to_device(framework.first)) == "driver");
+  CHECK(outcome(launching(framework.first, in(*vector))) == "driver");
+  CHECK_FALSE(host_ptr::publish_host_writes(*vector, framework.first));
+  CHECK(vector->location() == Location{State::stale_gpu, framework.first});
+  CHECK(vector->get(0).value_or(0) == 1);
+  framework.links->fail_publish.reset();
+  REQUIRE(message(vector->to_device(framework.first)) == "ok");
+  CHECK(on(*vector, framework.first)[0] == 1);
+}
+
+TEST_CASE("events of launches are waited for, and forgotten when they have ended") {
+  const Device device = toy::device("toy");
+  auto vector = Vector<std::int32_t>::create(16);
+  REQUIRE(message(vector) == "ok");
+  std::vector<Done> events(50);
+  for (Done& event : events) {
+    auto launch = launching(device, inout(*vector));
+    REQUIRE(message(launch) == "ok");
+    launch->done(borrowed(event));
+    event.complete = true;
+  }
+  CHECK(events[3].references == 1);  // pruned
+  Done running;
+  {
+    auto launch = launching(device, inout(*vector));
+    REQUIRE(message(launch) == "ok");
+    launch->done(borrowed(running));
+  }
+  REQUIRE(message(vector->to_host()) == "ok");
+  CHECK(running.waits == 1);
+  CHECK(running.references == 1);
+}
+
+TEST_CASE("a launch that failed is told once to who wants its results, and to nobody else") {
+  const Device device = toy::device("toy");
+  auto x = Vector<std::int32_t>::create(16);
+  auto y = Vector<std::int32_t>::create(16);
+  REQUIRE(message(x) == "ok");
+  REQUIRE(message(y) == "ok");
+  Done failed{.failed = true};
+  {
+    auto launch = launching(device, in(*x), inout(*y));
+    REQUIRE(message(launch) == "ok");
+    launch->done(borrowed(failed));
+  }
+  CHECK(message(x->to_host(true)) == "ok");
+  const auto read = y->get(0);
+  REQUIRE(outcome(read) == "device_lost");  // the command's own error, not the wait's
+  CHECK(outcome(y->get(0)) == "ok");
+
+  // New bytes make it history.
+  {
+    auto launch = launching(device, inout(*y));
+    REQUIRE(message(launch) == "ok");
+    launch->done(borrowed(failed));
+  }
+  CHECK(state_table::message(host_ptr::publish_host_writes(*y, device)) == "ok");
+  CHECK(message(y->to_host(true)) == "ok");
+}
+
+TEST_CASE("a device waits for its allocator and for every registered queue") {
+  struct Queued {
+    int waits = 0;
+  };
+  static constexpr HandleKind queue_kind{"model", nullptr, nullptr, nullptr,
+                                         [](void* native) noexcept -> Result<void> {
+                                           if (++static_cast<Queued*>(native)->waits > 1)
+                                             return fail(Error(Errc::driver, "model").in("wait"));
+                                           return {};
+                                         }};
+  Queued a;
+  Queued b;
+  Device device = toy::device("toy");
+  REQUIRE(message(device.register_queue(Queue::borrow(queue_kind, &a))) == "ok");
+  REQUIRE(message(device.register_queue(Queue::borrow(queue_kind, &b))) == "ok");
+  CHECK(message(device.synchronize()) == "ok");
+  CHECK(a.waits == 1);
+  CHECK(b.waits == 1);
+  CHECK(outcome(device.synchronize()) == "driver");
+  CHECK(b.waits == 2);  // the failure of the first does not keep it from the second
+  CHECK(outcome(device.synchronize_registered()) == "driver");
+}
+
+TEST_CASE("a queue whose backend cannot wait is waited for through the allocator") {
+  models::Native native;
+  Device device("toy", 0, "rich", pack(models::Rich<'a'>()));
+  REQUIRE(message(device.register_queue(Queue::borrow(models::queue_kind, &native))) == "ok");
+  CHECK(message(device.synchronize()) == "ok");
+  Device poor = toy::device("toy");
+  REQUIRE(message(poor.register_queue(Queue::borrow(models::queue_kind, &native))) == "ok");
+  CHECK(outcome(poor.synchronize()) == "unsupported");
+}
