@@ -12,7 +12,7 @@
 namespace berth::inline BERTH_ABI::host_ptr {
 namespace {
 
-using berth::detail::Storage;
+using berth::detail::VectorStorage;
 using Cause = Refusal::Cause;
 using detail::VectorCore;
 
@@ -94,7 +94,7 @@ class Attaching {
         alignment_(options.lenient ? element_bytes : std::max(required_alignment, element_bytes)) {}
 
   HostPtrResult<void> run() {
-    if (core_.storage() != Storage::big_array) return failure(NotBigarrayBacked{core_.id()});
+    if (core_.storage() != VectorStorage::big_array) return failure(NotBigarrayBacked{core_.id()});
     if (core_.buffer(device_) != nullptr) {
       return failure(BufferExists{core_.id(), std::string(device_.name())});
     }

@@ -26,6 +26,9 @@ constexpr std::array benches{
     Bench{"transfer", "How fast do bytes move on a CUDA device, and between two?", bench_cuda_transfer},
     Bench{"register", "What does it cost to let a CUDA device use memory of the host's? (with its end)",
           bench_cuda_register},
+    Bench{"host_ptr_sync",
+          "What does it cost to publish a host array to a device and to acquire it again? (medians)",
+          bench_host_ptr_sync},
 };
 
 Outcome<std::vector<BenchRow>> measure(const Bench& bench) {

@@ -23,12 +23,12 @@ void tell(const Result<void>& result) noexcept {
 
 }  // namespace
 
-VectorCore::VectorCore(Storage storage, HostMemory memory, std::shared_ptr<Family> family)
+VectorCore::VectorCore(VectorStorage storage, HostMemory memory, std::shared_ptr<Family> family)
     : id_(next_vector_id()), storage_(storage), memory_(std::move(memory)), family_(std::move(family)) {
   family_->push_back(this);
 }
 
-std::shared_ptr<VectorCore> VectorCore::make(Storage storage, HostMemory memory) {
+std::shared_ptr<VectorCore> VectorCore::make(VectorStorage storage, HostMemory memory) {
   return std::shared_ptr<VectorCore>(new VectorCore(storage, std::move(memory), std::make_shared<Family>()));
 }
 
@@ -36,7 +36,7 @@ VectorCore::~VectorCore() {
   std::erase(*family_, this);
   // Others of the family have the host memory without owning it by themselves.
   const bool outlived = memory_.outlives_this() || !family_->empty();
-  if (process::may_release() && storage_ != Storage::device_only && location_.device_is_newest() &&
+  if (process::may_release() && storage_ != VectorStorage::device_only && location_.device_is_newest() &&
       outlived) {
     tell(download_newest());
   }
@@ -82,7 +82,7 @@ bool VectorCore::current_on(const device::Device& device) const noexcept {
   return location_.names(device) && location_.state != Location::State::stale_gpu;
 }
 
-Result<std::shared_ptr<VectorCore>> VectorCore::part(Range range) {
+Result<std::shared_ptr<VectorCore>> VectorCore::part(ByteRange range) {
   if (auto host = check_host("sub_vector"); !host) return fail(host.error());
   if (auto inside = check_range(range, "sub_vector"); !inside) return fail(inside.error());
   HostMemory memory = memory_;
@@ -93,7 +93,7 @@ Result<std::shared_ptr<VectorCore>> VectorCore::part(Range range) {
 }
 
 Result<void> VectorCore::to_device(const device::Device& device) {
-  if (storage_ == Storage::device_only) return move_between_devices(device);
+  if (storage_ == VectorStorage::device_only) return move_between_devices(device);
   if (auto free = check_unmapped(all(), "to_device"); !free) return free;
   if (auto home = others_home(); !home) return home;
   if (current_on(device)) return {};
@@ -210,7 +210,7 @@ void VectorCore::host_wrote() {
 }
 
 Result<void> VectorCore::check_host(const char* call) const {
-  if (storage_ != Storage::device_only) return {};
+  if (storage_ != VectorStorage::device_only) return {};
   return fail(Error(Errc::unsupported, "host")
                   .in(call)
                   .asking(nbytes())
@@ -224,7 +224,7 @@ Result<void> VectorCore::check_writable(const char* call) const {
       Error(Errc::invalid_argument, "host").in(call).asking(nbytes()).because("the array is read-only"));
 }
 
-Result<void> VectorCore::check_range(Range range, const char* call) const {
+Result<void> VectorCore::check_range(ByteRange range, const char* call) const {
   return checks::range(range.nbytes, range.byte_offset, nbytes(), "host", call);
 }
 

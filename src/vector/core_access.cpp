@@ -18,7 +18,7 @@ bool meet(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size
 
 }  // namespace
 
-Result<void> VectorCore::check_unmapped(Range range, const char* call) const {
+Result<void> VectorCore::check_unmapped(ByteRange range, const char* call) const {
   for (const VectorCore* const member : *family_) {
     for (const Access& live : member->accesses_) {
       if (!meet(memory_.data + range.byte_offset, range.nbytes, member->memory_.data + live.range.byte_offset,
@@ -35,7 +35,7 @@ Result<void> VectorCore::check_unmapped(Range range, const char* call) const {
   return {};
 }
 
-Result<VectorCore::Access*> VectorCore::open(berth::Access how, Range range) {
+Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range) {
   constexpr const char* call = "HostAccess";
   const bool reads = how == berth::Access::read;
   if (auto usable = reads ? check_host(call) : check_writable(call); !usable) return fail(usable.error());

@@ -10,7 +10,8 @@
 namespace berth::inline BERTH_ABI::detail {
 
 bool VectorCore::overlaps(const VectorCore& other) const noexcept {
-  if (storage_ == Storage::device_only || other.storage_ == Storage::device_only) return this == &other;
+  if (storage_ == VectorStorage::device_only || other.storage_ == VectorStorage::device_only)
+    return this == &other;
   const std::less<const std::byte*> before;
   return before(memory_.data, other.memory_.data + other.memory_.nbytes) &&
          before(other.memory_.data, memory_.data + memory_.nbytes);
@@ -32,7 +33,7 @@ void VectorCore::outdate_others() noexcept {
 }
 
 // The host's bytes in the range count, whatever a device holds; all others survive.
-Result<void> VectorCore::host_rules(Range range) {
+Result<void> VectorCore::host_rules(ByteRange range) {
   for (VectorCore* const other : *family_) {
     if (other == this || !other->location_.device_is_newest() || !overlaps(*other)) continue;
     const std::ptrdiff_t begin = memory_.data + range.byte_offset - other->memory_.data;
@@ -49,10 +50,10 @@ Result<void> VectorCore::host_rules(Range range) {
 }
 
 // Two parts at most, before and behind the range.
-Result<void> VectorCore::download_outside(Range range) {
+Result<void> VectorCore::download_outside(ByteRange range) {
   Copy& newest = *find(*location_.device);
   const std::size_t end = range.byte_offset + range.nbytes;
-  for (const Range part : {Range{range.byte_offset, 0}, Range{nbytes() - end, end}}) {
+  for (const ByteRange part : {ByteRange{range.byte_offset, 0}, ByteRange{nbytes() - end, end}}) {
     if (auto home = download(newest, part); !home) return home;
   }
   return {};

@@ -5,15 +5,15 @@
 
 namespace berth::inline BERTH_ABI::detail {
 
-Result<void> VectorCore::check_launch(Use use) const {
-  if (use != Use::in && storage_ != Storage::device_only) {
+Result<void> VectorCore::check_launch(LaunchUse use) const {
+  if (use != LaunchUse::in && storage_ != VectorStorage::device_only) {
     if (auto writable = check_writable("launching"); !writable) return writable;
   }
   return check_unmapped(all(), "launching");
 }
 
-Result<void> VectorCore::prepare_launch(const device::Device& device, Use use) {
-  if (use != Use::out || storage_ == Storage::device_only) return to_device(device);
+Result<void> VectorCore::prepare_launch(const device::Device& device, LaunchUse use) {
+  if (use != LaunchUse::out || storage_ == VectorStorage::device_only) return to_device(device);
   // Nothing of it will be read, so nothing is uploaded; what another device has newest is kept until the
   // launch counts as run.
   if (auto home = others_home(); !home) return home;
@@ -24,12 +24,12 @@ Result<void> VectorCore::prepare_launch(const device::Device& device, Use use) {
   return {};
 }
 
-void VectorCore::mark_launched(const device::Device& device, Use use) {
+void VectorCore::mark_launched(const device::Device& device, LaunchUse use) {
   Copy* const copy = find(device);
   if (copy == nullptr) return;  // freed since the launch was announced
   copy->busy = true;
-  if (use == Use::in) return;
-  const bool alone = use == Use::out || storage_ == Storage::device_only ||
+  if (use == LaunchUse::in) return;
+  const bool alone = use == LaunchUse::out || storage_ == VectorStorage::device_only ||
                      (location_.names(device) && location_.state == Location::State::gpu);
   if (copy->info().kind == device::LinkKind::same) {
     location_ = {Location::State::both, device};
@@ -40,13 +40,13 @@ void VectorCore::mark_launched(const device::Device& device, Use use) {
   protect(*copy);
 }
 
-void VectorCore::add_launch(const device::Device& device, Use use, const Event& event) {
+void VectorCore::add_launch(const device::Device& device, LaunchUse use, const Event& event) {
   Copy* const copy = find(device);
   if (copy == nullptr || !event) return;
   // What has ended well needs no waiting for.
   std::erase_if(copy->launches,
                 [](const Launched& earlier) { return earlier.event.complete().value_or(false); });
-  copy->launches.push_back({event, use != Use::in});
+  copy->launches.push_back({event, use != LaunchUse::in});
 }
 
 }  // namespace berth::inline BERTH_ABI::detail

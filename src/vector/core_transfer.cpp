@@ -21,7 +21,7 @@ Result<void> finished(const Event& event) {
 
 // Moves a part of a buffer that is a copy.
 template <class Move>
-Result<void> with_part(Buffer& buffer, Range range, Move move) {
+Result<void> with_part(Buffer& buffer, ByteRange range, Move move) {
   PackedAllocator allocator = buffer.allocator();
   if (range.nbytes == buffer.nbytes()) return move(allocator, buffer.handle());
   const auto part = allocator.offset(buffer.handle(), range.nbytes, range.byte_offset);
@@ -42,11 +42,11 @@ Result<void> VectorCore::Copy::wait() {
   return first ? idle : first;
 }
 
-std::span<std::byte> VectorCore::host(Range range) const noexcept {
+std::span<std::byte> VectorCore::host(ByteRange range) const noexcept {
   return {memory_.data + range.byte_offset, range.nbytes};
 }
 
-Result<void> VectorCore::upload(Copy& copy, Range range) {
+Result<void> VectorCore::upload(Copy& copy, ByteRange range) {
   if (range.nbytes == 0) return {};
   // Bytes that are replaced may be those of a failed kernel.
   if (auto ended = copy.wait(); !ended && !whole(range)) return ended;
@@ -62,7 +62,7 @@ Result<void> VectorCore::upload(Copy& copy, Range range) {
   return copy.device.queues().empty() ? Result<void>() : copy.device.allocator().synchronize();
 }
 
-Result<void> VectorCore::download(Copy& copy, Range range) {
+Result<void> VectorCore::download(Copy& copy, ByteRange range) {
   if (auto ended = copy.wait(); !ended) return ended;
   unprotect();
   // No device writes to a read-only array, and a driver that copies at a map would.
@@ -83,7 +83,7 @@ Result<void> VectorCore::download_newest() {
   return {};
 }
 
-Result<void> VectorCore::publish(const device::Device& device, Range range) {
+Result<void> VectorCore::publish(const device::Device& device, ByteRange range) {
   if (auto host = check_host("publish"); !host) return host;
   if (auto inside = check_range(range, "publish"); !inside) return inside;
   if (auto free = check_unmapped(range, "publish"); !free) return free;
@@ -105,7 +105,7 @@ Result<void> VectorCore::publish(const device::Device& device, Range range) {
   return {};
 }
 
-Result<void> VectorCore::acquire(const device::Device& device, Range range) {
+Result<void> VectorCore::acquire(const device::Device& device, ByteRange range) {
   if (auto host = check_host("acquire"); !host) return host;
   if (auto inside = check_range(range, "acquire"); !inside) return inside;
   // A map would throw away what the host wrote since.

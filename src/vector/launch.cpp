@@ -3,7 +3,7 @@
 
 namespace berth::inline BERTH_ABI {
 
-using detail::Use;
+using detail::LaunchUse;
 
 Result<Launch> Launch::announce(const device::Device& device, std::vector<LaunchArgument> arguments) {
   for (auto argument = arguments.begin(); argument != arguments.end(); ++argument) {
@@ -12,7 +12,7 @@ Result<Launch> Launch::announce(const device::Device& device, std::vector<Launch
     }
     if (auto ready = argument->vector->check_launch(argument->use); !ready) return fail(ready.error());
     for (auto earlier = arguments.begin(); earlier != argument; ++earlier) {
-      const bool written = argument->use != Use::in || earlier->use != Use::in;
+      const bool written = argument->use != LaunchUse::in || earlier->use != LaunchUse::in;
       if (!written || !argument->vector->overlaps(*earlier->vector)) continue;
       return fail(Error(Errc::overlap, "host")
                       .in("launching")

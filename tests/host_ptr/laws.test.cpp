@@ -2,6 +2,9 @@
 // The laws of host_ptr on an OpenCL driver. Each tag is one law and one ctest entry for each driver
 // (CMakeLists.txt); what differs between drivers is what a program may observe between the calls, never after
 // them.
+#include <berth/adaptors/lru.hpp>
+#include <berth/adaptors/statistics.hpp>
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -76,6 +79,26 @@ TEST_CASE("trying a device waits for nothing that runs there", "[kind]") {
   REQUIRE(message(again) == "ok");
   CHECK(again->kind == first->kind);
   CHECK(again->map_cost == first->map_cost);  // once for each device
+}
+
+TEST_CASE("a device whose allocator stands below adaptors is linked too", "[kind]") {
+  Rig rig;
+  auto cached = LruAllocator<opencl::Allocator>::create(rig.stream.allocator);
+  REQUIRE(message(cached) == "ok");
+  const StatisticsAllocator statistics(pack(*cached));
+  const Device stacked("OpenCL", 7, "stacked", pack(statistics));
+  const Array array = Rig::zeros();
+  Words vector = Words::over(array);
+  REQUIRE(message(attach(vector, stacked)) == "ok");
+  CHECK(host_link(vector, stacked)->kind == rig.kind());
+  write(array, 4);
+  REQUIRE(message(publish_host_writes(vector, stacked)) == "ok");
+  native::launch(rig.stream.queue, rig.add, length, Rig::mem(vector, stacked), std::uint32_t{1});
+  REQUIRE(message(acquire_device_writes(vector, stacked)) == "ok");
+  CHECK(host_sees(array) == all(5));
+  CHECK(statistics.statistics().bytes.total == 0);  // borrowed memory is nobody's account
+  REQUIRE(message(detach(vector, stacked)) == "ok");
+  CHECK_FALSE(claimed(array));
 }
 
 TEST_CASE("the state table, attached", "[table]") {

@@ -334,3 +334,35 @@ TEST_CASE("an empty wrap claims nothing") {
   CHECK(outcome(HostRange::claim(pages.bytes(), "test")) == "ok");
   stream.allocator.free(std::move(*buf), 0, {.external_ptr = pages.data() + 1});
 }
+
+TEST_CASE("wrap says more than external_ptr: who writes, and what alignment is enough") {
+  Wrap fixture;
+  opencl::Allocator& allocator = fixture.stream.allocator;
+  const native::Pages pages(2 * page);
+  const auto flags = [](const ClBuffer& buf) {
+    return native::property<cl_mem_flags>(buf.root(), CL_MEM_FLAGS);
+  };
+
+  auto writable = allocator.wrap(pages.bytes().first(page));
+  REQUIRE(message(writable) == "ok");
+  CHECK((flags(*writable) & (CL_MEM_USE_HOST_PTR | CL_MEM_READ_WRITE)) ==
+        (CL_MEM_USE_HOST_PTR | CL_MEM_READ_WRITE));
+  auto constant = allocator.wrap(pages.bytes().subspan(page), {.read_only = true});
+  REQUIRE(message(constant) == "ok");
+  CHECK((flags(*constant) & (CL_MEM_USE_HOST_PTR | CL_MEM_READ_ONLY)) ==
+        (CL_MEM_USE_HOST_PTR | CL_MEM_READ_ONLY));
+  CHECK(outcome(allocator.wrap(pages.bytes())) == "overlap");
+  allocator.free(*writable, writable->nbytes());  // whatever the spec
+  allocator.free(*constant, constant->nbytes());
+  CHECK(outcome(HostRange::claim(pages.bytes(), "test")) == "ok");
+
+  CHECK(outcome(allocator.wrap(pages.bytes().subspan(4, 100))) == "misaligned");
+  CHECK(outcome(allocator.wrap(pages.bytes().subspan(2, 100), {.alignment = 4})) == "misaligned");
+  auto odd = allocator.wrap(pages.bytes().subspan(4, 100), {.alignment = 4});
+  REQUIRE(message(odd) == "ok");
+  launch(fixture.stream.queue, fixture.write, 100, odd->root(), cl_uchar{3});
+  allocator.free(*odd, odd->nbytes());
+  CHECK(counts_up(pages.bytes().subspan(4, 100), 3));
+  CHECK(outcome(allocator.wrap({static_cast<std::byte*>(nullptr), 16})) == "invalid_argument");
+  CHECK(outcome(allocator.wrap({})) == "ok");
+}

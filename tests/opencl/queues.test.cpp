@@ -432,6 +432,31 @@ TEST_CASE("synchronize waits until the queue is empty") {
 
 // Threads.
 
+TEST_CASE("a queue is waited for by its handle, one that runs out of order too") {
+  Pair pair;
+  const auto description = native::device();
+  for (const bool out_of_order : {false, true}) {
+    if (out_of_order && !description.out_of_order) continue;
+    CAPTURE(out_of_order);
+    const auto queue = native::make_queue(pair.first.context, description.id,
+                                          out_of_order ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0);
+    native::Gate gate(pair.first.context);
+    gate.close(queue);
+    const auto queued = native::marker(queue);
+    std::atomic<bool> returned{false};
+    std::jthread waiting([&] {
+      if (opencl::borrow_queue(queue).wait()) returned = true;
+    });
+    std::this_thread::sleep_for(30ms);
+    CHECK_FALSE(returned);
+    gate.open();
+    waiting.join();
+    CHECK(returned);
+    CHECK_FALSE(native::pending(queued));
+    CHECK(outcome(opencl::borrow_queue(queue).complete()) == "unsupported");
+  }
+}
+
 TEST_CASE("threads share an allocator, a buffer and its sub-buffers") {
   Pair pair;
   constexpr int threads = 8;

@@ -32,6 +32,19 @@ class Bench(program.Case):
             self.assertEqual((row["unit"], row["peer"]), ("ns", None))
             self.assertGreater(row["value"], 0)
 
+    def test_host_ptr_sync(self):
+        rows = self.run_json_lines("bench", "--filter", "host_ptr")
+        cases = [row["case"] for row in rows]
+        for row in rows:
+            self.assertEqual(list(row), KEYS)
+            self.assertIn(row["unit"], ("us", "x"))
+            self.assertGreater(row["value"], 0)
+            self.assertEqual(row["peer"], "plain OpenCL" if row["case"].startswith("by hand") else None)
+        for size in ("4.0 KiB", "16.0 MiB"):
+            for way in ("attached", "by hand", "copies"):
+                self.assertTrue(any(c.startswith(way) and c.endswith(size) for c in cases), f"{way}, {size}: {cases}")
+        self.assertIn("attached, slowest over fastest size", cases)
+
     def test_unknown_filter(self):
         self.assert_refused(program.run("bench", "--filter", "nothing like it"), "'nothing like it'", "packed_call")
 

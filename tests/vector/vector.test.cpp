@@ -80,7 +80,7 @@ TEST_CASE("elements of the user's own type move like scalars") {
   const Device device = toy::device("toy");
   auto vector = Vector<Particle>::create(100);
   REQUIRE(message(vector) == "ok");
-  CHECK(vector->core()->storage() == detail::Storage::records);
+  CHECK(vector->core()->storage() == detail::VectorStorage::records);
   CHECK(vector->get(99).value_or(Particle{1, 1, 1}) == Particle{0, 0, 0});
   REQUIRE(message(vector->set(7, {1, 2, -3})) == "ok");
   REQUIRE(message(vector->to_device(device)) == "ok");

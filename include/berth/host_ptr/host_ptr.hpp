@@ -112,7 +112,7 @@ template <class T>
 
 namespace detail {
 
-using berth::detail::Range;
+using berth::detail::ByteRange;
 using berth::detail::VectorCore;
 
 /// `element_bytes` is the element's alignment as well as its size: scalars have both alike.
@@ -139,7 +139,7 @@ HostPtrResult<void> install(Vector<T>& vector, const device::Device& device, con
                             ScalarKind<T> /*kind*/, const Options& options) {
   if (!vector.core()) return detail::moved_from();
   const HostMemory& memory = vector.core()->memory();
-  const bool own = vector.core()->storage() == berth::detail::Storage::big_array &&
+  const bool own = vector.core()->storage() == berth::detail::VectorStorage::big_array &&
                    memory.data == array.memory().data && memory.nbytes == array.nbytes();
   if (!own) return HostPtrFailure(HostPtrError(NotBigarrayBacked{vector.id()}));
   return attach(vector, device, options);

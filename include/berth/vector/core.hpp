@@ -19,21 +19,21 @@
 namespace berth::inline BERTH_ABI::detail {
 
 /// What stands behind a vector on the host.
-enum class Storage : std::uint8_t {
+enum class VectorStorage : std::uint8_t {
   big_array,    ///< an array of scalars, which a device can share
   records,      ///< elements of the user's own type
   device_only,  ///< nothing
 };
 
 /// What a launch does with an argument.
-enum class Use : std::uint8_t {
+enum class LaunchUse : std::uint8_t {
   in,     ///< reads it
   out,    ///< writes every element and reads none
   inout,  ///< any other
 };
 
 /// Bytes of a vector.
-struct Range {
+struct ByteRange {
   std::size_t nbytes;
   std::size_t byte_offset;
 };
@@ -48,7 +48,7 @@ struct Range {
 class BERTH_EXPORT VectorCore {
  public:
   /// `memory.nbytes` is the size of a device-only one too.
-  [[nodiscard]] static std::shared_ptr<VectorCore> make(Storage storage, HostMemory memory);
+  [[nodiscard]] static std::shared_ptr<VectorCore> make(VectorStorage storage, HostMemory memory);
   VectorCore(const VectorCore&) = delete;
   VectorCore& operator=(const VectorCore&) = delete;
   /// Brings the newest bytes home when the host memory outlives this; a failure goes to the sink. Frees the
@@ -56,7 +56,7 @@ class BERTH_EXPORT VectorCore {
   ~VectorCore();
 
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
-  [[nodiscard]] Storage storage() const noexcept { return storage_; }
+  [[nodiscard]] VectorStorage storage() const noexcept { return storage_; }
   [[nodiscard]] std::size_t nbytes() const noexcept { return memory_.nbytes; }
   [[nodiscard]] const HostMemory& memory() const noexcept { return memory_; }
   [[nodiscard]] const Location& location() const noexcept { return location_; }
@@ -69,7 +69,7 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] std::optional<device::LinkInfo> link(const device::Device& device) const noexcept;
 
   /// A part that shares the host memory.
-  [[nodiscard]] Result<std::shared_ptr<VectorCore>> part(Range range);
+  [[nodiscard]] Result<std::shared_ptr<VectorCore>> part(ByteRange range);
   /// Meant for that device first; makes no buffer.
   void place(const device::Device& device) noexcept { location_ = {Location::State::stale_gpu, device}; }
 
@@ -84,15 +84,15 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] Result<void> before_write();
   [[nodiscard]] Result<void> before_overwrite();
 
-  [[nodiscard]] Result<void> publish(const device::Device& device, Range range);
-  [[nodiscard]] Result<void> acquire(const device::Device& device, Range range);
+  [[nodiscard]] Result<void> publish(const device::Device& device, ByteRange range);
+  [[nodiscard]] Result<void> acquire(const device::Device& device, ByteRange range);
 
   /// Checks, transfers and marks of a launch, in this order for each argument.
-  [[nodiscard]] Result<void> check_launch(Use use) const;
-  [[nodiscard]] Result<void> prepare_launch(const device::Device& device, Use use);
-  void mark_launched(const device::Device& device, Use use);
+  [[nodiscard]] Result<void> check_launch(LaunchUse use) const;
+  [[nodiscard]] Result<void> prepare_launch(const device::Device& device, LaunchUse use);
+  void mark_launched(const device::Device& device, LaunchUse use);
   /// The launch has been queued; `event` stands for its end.
-  void add_launch(const device::Device& device, Use use, const Event& event);
+  void add_launch(const device::Device& device, LaunchUse use, const Event& event);
 
   /// The newest bytes are on the host, or can be read there; nothing of the host is mapped.
   [[nodiscard]] Result<void> bring_home();
@@ -105,17 +105,17 @@ class BERTH_EXPORT VectorCore {
   /// Host access to a range until it is closed.
   struct Access {
     berth::Access how;
-    Range range;
+    ByteRange range;
     std::size_t references;
     Mapping mapping;
     device::Device* device;  ///< on which it is mapped; null when it is not
   };
-  [[nodiscard]] Result<Access*> open(berth::Access how, Range range);
+  [[nodiscard]] Result<Access*> open(berth::Access how, ByteRange range);
   [[nodiscard]] Result<void> close(Access* access) noexcept;
 
   /// `mapped` when the host has access to bytes of the range.
-  [[nodiscard]] Result<void> check_unmapped(Range range, const char* call) const;
-  [[nodiscard]] Range all() const noexcept { return {memory_.nbytes, 0}; }
+  [[nodiscard]] Result<void> check_unmapped(ByteRange range, const char* call) const;
+  [[nodiscard]] ByteRange all() const noexcept { return {memory_.nbytes, 0}; }
   /// Whether the two share host memory.
   [[nodiscard]] bool overlaps(const VectorCore& other) const noexcept;
 
@@ -142,27 +142,27 @@ class BERTH_EXPORT VectorCore {
   };
   using Family = std::vector<VectorCore*>;
 
-  VectorCore(Storage storage, HostMemory memory, std::shared_ptr<Family> family);
+  VectorCore(VectorStorage storage, HostMemory memory, std::shared_ptr<Family> family);
 
   [[nodiscard]] Copy* find(const device::Device& device) const noexcept;
   [[nodiscard]] Result<Copy*> ensure(const device::Device& device);
   [[nodiscard]] bool current_on(const device::Device& device) const noexcept;
-  [[nodiscard]] bool whole(Range range) const noexcept { return range.nbytes == memory_.nbytes; }
-  [[nodiscard]] std::span<std::byte> host(Range range) const noexcept;
+  [[nodiscard]] bool whole(ByteRange range) const noexcept { return range.nbytes == memory_.nbytes; }
+  [[nodiscard]] std::span<std::byte> host(ByteRange range) const noexcept;
 
   [[nodiscard]] Result<void> check_host(const char* call) const;
   [[nodiscard]] Result<void> check_writable(const char* call) const;
-  [[nodiscard]] Result<void> check_range(Range range, const char* call) const;
+  [[nodiscard]] Result<void> check_range(ByteRange range, const char* call) const;
 
-  [[nodiscard]] Result<void> upload(Copy& copy, Range range);
-  [[nodiscard]] Result<void> download(Copy& copy, Range range);
+  [[nodiscard]] Result<void> upload(Copy& copy, ByteRange range);
+  [[nodiscard]] Result<void> download(Copy& copy, ByteRange range);
   [[nodiscard]] Result<void> download_newest();
   [[nodiscard]] Result<void> release_copy(Copy& copy);
   [[nodiscard]] Result<void> move_between_devices(const device::Device& device);
 
   [[nodiscard]] Result<void> others_home();
-  [[nodiscard]] Result<void> host_rules(Range range);
-  [[nodiscard]] Result<void> download_outside(Range range);
+  [[nodiscard]] Result<void> host_rules(ByteRange range);
+  [[nodiscard]] Result<void> download_outside(ByteRange range);
   void outdate_others() noexcept;
   void wait_in_place();
   void host_wrote();
@@ -172,7 +172,7 @@ class BERTH_EXPORT VectorCore {
   void protect_if_owned() noexcept;
 
   const std::uint64_t id_;
-  const Storage storage_;
+  const VectorStorage storage_;
   HostMemory memory_;
   std::shared_ptr<Family> family_;
   Location location_;

@@ -13,23 +13,23 @@ namespace berth::inline BERTH_ABI {
 /// One vector of a launch and what the launch does with it. Made by `in`, `out` and `inout`.
 struct LaunchArgument {
   std::shared_ptr<detail::VectorCore> vector;
-  detail::Use use;
+  detail::LaunchUse use;
 };
 
 /// The launch reads it.
 template <class T>
 [[nodiscard]] LaunchArgument in(const Vector<T>& vector) {
-  return {vector.core(), detail::Use::in};
+  return {vector.core(), detail::LaunchUse::in};
 }
 /// The launch writes every element of it and reads none: nothing is uploaded.
 template <class T>
 [[nodiscard]] LaunchArgument out(Vector<T>& vector) {
-  return {vector.core(), detail::Use::out};
+  return {vector.core(), detail::LaunchUse::out};
 }
 /// The launch reads it and writes to it, or writes to a part of it.
 template <class T>
 [[nodiscard]] LaunchArgument inout(Vector<T>& vector) {
-  return {vector.core(), detail::Use::inout};
+  return {vector.core(), detail::LaunchUse::inout};
 }
 
 /// A launch that was announced. The caller enqueues its kernels and then says `done`; a launch that is

@@ -58,7 +58,7 @@ class Vector {
     }
     HostMemory none;
     none.nbytes = length * sizeof(T);
-    Vector made(detail::VectorCore::make(detail::Storage::device_only, std::move(none)));
+    Vector made(detail::VectorCore::make(detail::VectorStorage::device_only, std::move(none)));
     if (auto placed = made.to_device(device); !placed) return fail(placed.error());
     return made;
   }
@@ -182,8 +182,8 @@ class Vector {
   [[nodiscard]] const std::shared_ptr<detail::VectorCore>& core() const noexcept { return core_; }
 
  private:
-  static constexpr detail::Storage storage =
-      Scalar<T> ? detail::Storage::big_array : detail::Storage::records;
+  static constexpr detail::VectorStorage storage =
+      Scalar<T> ? detail::VectorStorage::big_array : detail::VectorStorage::records;
 
   explicit Vector(std::shared_ptr<detail::VectorCore> core) noexcept : core_(std::move(core)) {}
 
