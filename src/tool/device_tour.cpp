@@ -71,6 +71,7 @@ class Traveller {
   Outcome<DeviceTour> travel(std::optional<std::uint64_t> wanted_piece) {
     if (auto ready = set_up(wanted_piece); !ready) return complain(ready.error());
     if (auto done = take_file(); !done) return complain(done.error());
+    if (auto done = stay_in_place(); !done) return complain(done.error());
     return std::move(tour_);
   }
 
@@ -106,6 +107,23 @@ class Traveller {
         return complain(fmt::format("{} (at byte {} of the file)", done.error(), grouped(offset)));
       }
       ++tour_.pieces;
+    }
+    return {};
+  }
+
+  // A file that has shrunk would end the program here, so one that has changed is left alone.
+  Outcome<void> stay_in_place() {
+    const device::Device device(device_.framework, device_.number, device_.name, allocator_);
+    for (std::uint64_t offset = 0; offset < file_.nbytes() && tour_.in_place.refused.empty();
+         offset += tour_.piece_bytes) {
+      if (file_.changed()) return {};
+      const std::uint64_t nbytes = std::min(tour_.piece_bytes, file_.nbytes() - offset);
+      show(progress_, fmt::format("{}, {}", device_.title(), label(Step::count_in_place)), offset,
+           file_.nbytes());
+      if (auto done = count_in_place(device, file_, offset, nbytes, *histogram_, tour_.times, tour_.in_place);
+          !done) {
+        return complain(fmt::format("{} (in place, at byte {} of the file)", done.error(), grouped(offset)));
+      }
     }
     return {};
   }

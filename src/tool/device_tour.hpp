@@ -9,6 +9,7 @@
 
 #include "byte_counts.hpp"
 #include "file.hpp"
+#include "in_place.hpp"
 #include "inventory.hpp"
 #include "progress.hpp"
 #include "steps.hpp"
@@ -30,12 +31,14 @@ struct DeviceTour {
   DiskCopy loaded;              ///< how the file's bytes reached the device
   std::uint64_t copied_in = 0;  ///< those that came through memory of the tour's: the device loads no files
   bool bytes_equal = true;
+  InPlaceTour in_place;
   StepTimes times;
 };
 
 [[nodiscard]] Outcome<Reference> make_reference(const InputFile& file, Progress& progress);
 
-/// Takes the whole file to the device and back, a piece at a time: `wanted_piece` bytes, or by default a
+/// Takes the whole file to the device and back, a piece at a time, and then counts it once more where it
+/// lies: `wanted_piece` bytes, or by default a
 /// quarter of the device's memory, at most its largest allocation and 64 MiB.
 [[nodiscard]] Outcome<DeviceTour> tour_device(const FoundDevice& device, const InputFile& file,
                                               std::optional<std::uint64_t> wanted_piece, Progress& progress);

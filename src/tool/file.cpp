@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,6 +78,17 @@ bool InputFile::changed() const noexcept {
   };
   struct stat now{};
   return ::fstat(fd_, &now) != 0 || now.st_size != facts_.st_size || !same(now.st_mtim, facts_.st_mtim);
+}
+
+Outcome<InputFile::Mapped> InputFile::map(std::uint64_t offset, std::uint64_t nbytes) const {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t lead = offset % page;
+  const std::size_t length = nbytes + lead;
+  void* const memory =
+      ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, fd_, static_cast<off_t>(offset - lead));
+  if (memory == MAP_FAILED) return cannot("map", path_, errno);
+  std::shared_ptr<const void> owner(memory, [length](void* mapped) { ::munmap(mapped, length); });
+  return Mapped{{static_cast<const std::uint8_t*>(memory) + lead, nbytes}, std::move(owner)};
 }
 
 Outcome<void> InputFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -36,6 +37,14 @@ class InputFile {
   [[nodiscard]] FileExtent extent(std::uint64_t offset, std::uint64_t nbytes) const noexcept {
     return {.fd = fd_, .offset = offset, .nbytes = nbytes};
   }
+
+  /// Bytes of the file in memory, for reading.
+  struct Mapped {
+    std::span<const std::uint8_t> bytes;
+    std::shared_ptr<const void> owner;  ///< unmaps
+  };
+  /// Whoever touches bytes past the end of a file that has shrunk since is killed.
+  [[nodiscard]] Outcome<Mapped> map(std::uint64_t offset, std::uint64_t nbytes) const;
 
   /// Fills all of `bytes` from `offset` on; a file that ends before that is a complaint.
   [[nodiscard]] Outcome<void> read(std::uint64_t offset, std::span<std::byte> bytes) const;

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+#include <berth/device/registry.hpp>
 #include <berth/host/allocator.hpp>
+#include <berth/host/framework.hpp>
 
 #include "text.hpp"
 
@@ -18,6 +20,10 @@ Result<PackedAllocator> open_native() {
 
 FoundFramework find_native() {
   FoundFramework framework{.name = native_name, .problem = {}, .remedy = {}, .platforms = {}};
+  if (auto known = device::register_framework(host::framework()); !known) {
+    framework.problem = known.error().message();
+    return framework;
+  }
   const auto allocator = host::Allocator::open();
   if (!allocator) {
     framework.problem = allocator.error().message();

@@ -19,6 +19,8 @@ enum class Step : std::uint8_t {
   read_file,       ///< once more, into host memory, to compare with
   compare,         ///< the bytes that came back with the file's
   whole,           ///< all of the above but the set-up
+  attach,          ///< of the mapped file, and its detach; without a copy
+  count_in_place,  ///< the histogram on the device over the file's own pages
   host_count,      ///< the histogram on the host, a pass of its own
 };
 
@@ -43,6 +45,10 @@ inline constexpr std::size_t step_count = static_cast<std::size_t>(Step::host_co
       return "compare";
     case Step::whole:
       return "whole";
+    case Step::attach:
+      return "attach";
+    case Step::count_in_place:
+      return "kernel_in_place";
     case Step::host_count:
       return "host_histogram";
   }
@@ -68,6 +74,10 @@ inline constexpr std::size_t step_count = static_cast<std::size_t>(Step::host_co
       return "compare bytes";
     case Step::whole:
       return "whole, after set up";
+    case Step::attach:
+      return "attach, without a copy";
+    case Step::count_in_place:
+      return "histogram in place";
     case Step::host_count:
       return "host histogram, apart";
   }
@@ -76,7 +86,7 @@ inline constexpr std::size_t step_count = static_cast<std::size_t>(Step::host_co
 
 /// Whether the step handles the file's bytes, so that a rate means something.
 [[nodiscard]] constexpr bool moves_bytes(Step step) noexcept {
-  return step != Step::set_up && step != Step::allocate;
+  return step != Step::set_up && step != Step::allocate && step != Step::attach;
 }
 
 /// Time spent in each step.

@@ -45,7 +45,15 @@ struct Report {
   const DeviceTour& tour;
 
   [[nodiscard]] bool histogram_equal() const noexcept { return tour.counts == reference.counts; }
-  [[nodiscard]] bool right() const noexcept { return histogram_equal() && tour.bytes_equal; }
+  [[nodiscard]] bool in_place_equal() const noexcept {
+    return !tour.in_place.done() || tour.in_place.counts == reference.counts;
+  }
+  [[nodiscard]] bool right() const noexcept {
+    return histogram_equal() && tour.bytes_equal && in_place_equal();
+  }
+  [[nodiscard]] bool has(Step step) const noexcept {
+    return tour.in_place.done() || (step != Step::attach && step != Step::count_in_place);
+  }
   [[nodiscard]] Nanoseconds time(Step step) const noexcept {
     return step == Step::host_count ? reference.time : tour.times[step];
   }
@@ -70,6 +78,15 @@ std::string by(Step step, const DeviceTour& tour) {
   return tour.copied_in != 0 ? " (read, copied in)" : "";
 }
 
+std::string in_place_summary(const Report& report) {
+  const InPlaceTour& tour = report.tour.in_place;
+  if (!tour.refused.empty()) return fmt::format("without a copy: no; {}", printable(tour.refused));
+  if (!tour.done()) return "";
+  return fmt::format("without a copy: the link is {}, {} not moved, histogram equal: {}",
+                     to_string(tour.link->kind), counted(tour.bytes_not_moved, "byte"),
+                     report.in_place_equal() ? "yes" : "NO");
+}
+
 void print_text(const Report& report) {
   const DeviceTour& tour = report.tour;
   const std::string size = tour.pieces > 1 ? " of at most " + counted(tour.piece_bytes, "byte") : "";
@@ -79,6 +96,7 @@ void print_text(const Report& report) {
   Table table({{"step"}, {"bytes", right}, {"ms", right}, {"GB/s", right}});
   for (std::size_t i = 0; i < step_count; ++i) {
     const Step step = Report::step(i);
+    if (!report.has(step)) continue;
     const Nanoseconds time = report.time(step);
     const double rate = gigabytes_per_second(report.file.nbytes(), time);
     table.row({label(step) + by(step, tour), moves_bytes(step) ? grouped(report.file.nbytes()) : "",
@@ -89,6 +107,16 @@ void print_text(const Report& report) {
   fmt::print("  {}\n", summary(tour.counts));
   fmt::print("  histogram equal: {}, bytes equal: {}\n", report.histogram_equal() ? "yes" : "NO",
              tour.bytes_equal ? "yes" : "NO");
+  if (const auto in_place = in_place_summary(report); !in_place.empty()) fmt::print("  {}\n", in_place);
+}
+
+Json in_place_json(const Report& report) {
+  const InPlaceTour& tour = report.tour.in_place;
+  return {{"link", tour.done() ? Json(to_string(tour.link->kind)) : Json()},
+          {"map_us", tour.done() ? Json(static_cast<double>(tour.link->map_cost.count()) / 1000.0) : Json()},
+          {"refused", text_or_null(tour.refused)},
+          {"bytes_not_moved", tour.bytes_not_moved},
+          {"histogram_equal", report.in_place_equal()}};
 }
 
 Json device_json(const FoundDevice& device) {
@@ -102,6 +130,7 @@ void print_json(const Report& report) {
   Json steps = Json::array();
   for (std::size_t i = 0; i < step_count; ++i) {
     const Step step = Report::step(i);
+    if (!report.has(step)) continue;
     const Nanoseconds time = report.time(step);
     const std::uint64_t nbytes = report.file.nbytes();
     steps.push_back({{"step", key(step)},
@@ -123,11 +152,12 @@ void print_json(const Report& report) {
                    {"steps", std::move(steps)},
                    {"histogram", report.tour.counts.of},
                    {"histogram_equal", report.histogram_equal()},
-                   {"bytes_equal", report.tour.bytes_equal}});
+                   {"bytes_equal", report.tour.bytes_equal},
+                   {"in_place", in_place_json(report)}});
 }
 
 ExitStatus report_on(const Report& report, bool json) {
-  if (!report.histogram_equal() && report.file.changed()) {
+  if ((!report.histogram_equal() || !report.in_place_equal()) && report.file.changed()) {
     return error(fmt::format("{} changed while it was read", printable(report.file.path())));
   }
   json ? print_json(report) : print_text(report);

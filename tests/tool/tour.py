@@ -34,6 +34,13 @@ class Tour(program.FolderCase):
                 self.assertEqual(sum(tour["loaded"].values()), len(content))
                 self.assertEqual(tour["loaded"]["copied_in"], 0)
                 self.assertEqual(tour["histogram"], expected)
+                in_place = tour["in_place"]
+                self.assertTrue(in_place["histogram_equal"])
+                self.assertIsNone(in_place["refused"])
+                if content and in_place["link"] in ("same", "shared"):
+                    self.assertEqual(in_place["bytes_not_moved"], len(content))
+                else:
+                    self.assertEqual(in_place["bytes_not_moved"], 0)
         return tours
 
     def test_large_file(self):
@@ -46,8 +53,11 @@ class Tour(program.FolderCase):
             self.assertEqual(tour["histogram_by"], "OpenCL kernel")
         for tour in tours:
             self.assertGreater(tour["pieces"], 1)
+            native = tour["device"]["framework"] == "Native"
+            self.assertIn(tour["in_place"]["link"], ("same",) if native else ("shared", "shadow"))
             steps = {step["step"]: step for step in tour["steps"]}
-            for name in ("load", "read_file", "kernel", "device_to_host", "host_histogram", "whole"):
+            self.assertGreater(steps["attach"]["ms"], 0)
+            for name in ("load", "read_file", "kernel", "device_to_host", "host_histogram", "whole", "kernel_in_place"):
                 self.assertEqual(steps[name]["bytes"], LARGE)
                 self.assertGreater(steps[name]["ms"], 0)
                 rate = LARGE / steps[name]["ms"] / 1e6
@@ -71,6 +81,7 @@ class Tour(program.FolderCase):
         path = self.file("empty", b"")
         for tour in self.assert_tour(path, b""):
             self.assertEqual(tour["pieces"], 0)
+            self.assertIsNone(tour["in_place"]["link"])
         text = self.run_ok("tour", path)
         self.assertIn("the file is empty: so is its histogram", text)
         self.assertIn("histogram equal: yes, bytes equal: yes", text)
@@ -107,8 +118,10 @@ class Tour(program.FolderCase):
             r"histogram \(OpenCL kernel\)",
             "device to host",
             "host histogram",
+            "histogram in place",
         ):
             self.assertRegex(text, rf"\n +{step}.* +123,456 +[\d.]+ +[\d.]+\n")
+        self.assertRegex(text, r"\n  without a copy: the link is \w+, (123,456|0) bytes not moved, histogram equal: yes\n")
         most = max(range(256), key=histogram(content).__getitem__)
         self.assertIn(f"most often {most:#04x}", text)
 

@@ -18,7 +18,7 @@ using state_table::Bytes;
 namespace {
 
 constexpr std::size_t length = 256;
-constexpr std::size_t operations = 300'000;
+constexpr std::size_t operations = 1'000'000;
 
 struct Member {
   std::size_t first;

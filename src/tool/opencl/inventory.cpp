@@ -2,8 +2,10 @@
 #include "../inventory.hpp"
 
 #include <fmt/format.h>
+#include <berth/device/registry.hpp>
 #include <berth/opencl/allocator.hpp>
 #include <berth/opencl/discovery.hpp>
+#include <berth/opencl/framework.hpp>
 
 #include <cstdlib>
 
@@ -64,6 +66,10 @@ FoundDevice describe(const opencl::PlatformDescription& platform,
 
 FoundFramework find_opencl() {
   FoundFramework framework{.name = "OpenCL", .problem = {}, .remedy = {}, .platforms = {}};
+  if (auto known = device::register_framework(opencl::framework()); !known) {
+    framework.problem = known.error().message();
+    return framework;
+  }
   const auto platforms = opencl::platforms();
   if (!platforms) {
     framework.problem = platforms.error().message();
