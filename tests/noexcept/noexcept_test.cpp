@@ -2,6 +2,9 @@
 // Without exceptions, RTTI or a test framework: the library compiles, its types are told apart, and its calls
 // answer with values.
 #include <berth/berth.hpp>
+#include <berth/host_ptr/host_access.hpp>
+#include <berth/host_ptr/host_ptr.hpp>
+#include <berth/vector/launch.hpp>
 
 #include <array>
 #include <cstdio>
@@ -71,9 +74,25 @@ void bytes_are_copied() {
   check(to.state().live_blocks() == 0, "all is freed");
 }
 
+void arrays_are_shared() {
+  check(berth::device::register_framework(berth::host::framework()).has_value(), "register");
+  const auto devices = berth::host::framework()->devices();
+  check(devices.has_value(), "devices");
+  auto array = berth::BigArray<float>::create(100);
+  check(array.has_value(), "array");
+  auto vector = berth::host_ptr::of_bigarray(devices->front(), *array);
+  check(vector.has_value(), "attach");
+  const auto again = berth::host_ptr::attach(*vector, devices->front());
+  check(!again && std::holds_alternative<berth::host_ptr::BufferExists>(again.error()), "attach twice");
+  check(berth::launching(devices->front(), inout(*vector)).has_value(), "launching");
+  const auto access = berth::host_ptr::HostAccess<float>::open(*vector, berth::Access::read);
+  check(access && access->elements().size() == 100, "access");
+}
+
 }  // namespace
 
 int main() {
+  arrays_are_shared();
   errors_are_values();
   buffers_are_told_apart();
   bytes_are_copied();
