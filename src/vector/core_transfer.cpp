@@ -88,9 +88,13 @@ Result<void> VectorCore::publish(const device::Device& device, ByteRange range) 
   if (auto inside = check_range(range, "publish"); !inside) return inside;
   if (auto free = check_unmapped(range, "publish"); !free) return free;
   if (range.nbytes == 0 && nbytes() != 0) return {};
-  if (auto rules = host_rules(range); !rules) return rules;
   // Where the device lacks the other bytes it gets all of them; what is newest elsewhere comes home first.
-  if (!location_.names(device) || find(device) == nullptr) {
+  const bool lacks_others = !location_.names(device) || find(device) == nullptr;
+  if (lacks_others) {
+    if (auto free = check_unmapped(all(), "publish"); !free) return free;
+  }
+  if (auto rules = host_rules(range); !rules) return rules;
+  if (lacks_others) {
     if (location_.device_is_newest() && !whole(range)) {
       if (auto kept = download_outside(range); !kept) return kept;
     }

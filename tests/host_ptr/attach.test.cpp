@@ -276,6 +276,20 @@ TEST_CASE("protection needs pages of the array's own and a device that does with
   CHECK(values.elements()[0] == 0.0F);
 }
 
+TEST_CASE("a part is published to a device that lacks the rest only when nobody has access to that") {
+  toy::Framework framework;
+  auto vector = Vector<float>::over(array(64));
+  REQUIRE(message(attach(vector, framework.first)) == "ok");
+  {
+    const auto access = HostAccess<float>::open(vector, Access::write, 16, 0);
+    REQUIRE(message(access) == "ok");
+    CHECK(message(publish_host_writes(vector, framework.first, 4, 64)) == "ok");
+    CHECK(error_of<Error>(publish_host_writes(vector, framework.second, 4, 64)).code() == Errc::mapped);
+  }
+  CHECK(message(publish_host_writes(vector, framework.second, 4, 64)) == "ok");
+  CHECK(vector.location() == Location{Location::State::both, framework.second});
+}
+
 TEST_CASE("without a link an access is to the host's own storage") {
   const Device device = toy::device("toy");
   auto vector = Vector<float>::over(array(64));
