@@ -815,6 +815,26 @@ TEST_CASE("alignment: refused with the numbers, or taken leniently", "[alignment
   CHECK(std::get<host_ptr::Refused>(answer.error()).reason.limit == sizeof(std::int32_t));
 }
 
+TEST_CASE("64 bytes are enough, a page is not asked for", "[alignment]") {
+  Rig rig;
+  const Array block = Rig::zeros(3 * 1024);
+  for (const std::size_t first : {16U, 32U, 1008U, 1040U}) {
+    CAPTURE(first);
+    write(block, 1);
+    const Array array = Array::over(block.writable_elements().subspan(first, 1024));
+    Words vector = rig.attached(array);
+    CHECK(rig.kernel_sees(vector) == all(1, 1024));
+    rig.run(rig.add, vector, 1);
+    REQUIRE(message(detach(vector, rig.device)) == "ok");
+    CHECK(std::ranges::count(block.elements(), 1) == 2048);
+    write(array, 5);
+    Words again = rig.attached(array);
+    rig.run(rig.add, again, 1);
+    REQUIRE(message(acquire_device_writes(again, rig.device)) == "ok");
+    CHECK(host_sees(array) == all(6, 1024));
+  }
+}
+
 TEST_CASE("a size that is no multiple of 64 is taken, to the byte", "[alignment]") {
   Rig rig;
   for (const std::size_t count : {1U, 15U, 17U, 1000U, 1023U}) {

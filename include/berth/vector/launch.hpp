@@ -33,7 +33,8 @@ template <class T>
 }
 
 /// A launch that was announced. The caller enqueues its kernels and then says `done`; a launch that is
-/// dropped counts as run. Keeps its vectors' buffers, so it ends before the vectors' device work is awaited.
+/// dropped counts as run. Until then it keeps the vectors' host storage and buffers, even of a vector that
+/// has gone. Move-only; thread rules as for `Vector`.
 class [[nodiscard]] Launch {
  public:
   Launch(Launch&& other) noexcept
