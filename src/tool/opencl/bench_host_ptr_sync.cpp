@@ -158,7 +158,9 @@ class Comparison {
   std::vector<BenchRow> rows_;
 };
 
-Outcome<void> measure_all(const BenchProgress& progress, std::vector<BenchRow>& rows) {
+}  // namespace
+
+Outcome<std::vector<BenchRow>> bench_host_ptr_sync(const BenchProgress& progress) {
   const auto framework = opencl::framework();
   if (auto known = device::register_framework(framework); !known) return complain(known.error());
   const auto devices = framework->devices();
@@ -169,20 +171,9 @@ Outcome<void> measure_all(const BenchProgress& progress, std::vector<BenchRow>& 
   for (const std::size_t nbytes : sizes) {
     progress(++run, static_cast<unsigned>(sizes.size()));
     if (nbytes > device.allocator().info().max_bytes) continue;
-    if (auto measured = comparison.measure(nbytes); !measured) return measured;
+    if (auto measured = comparison.measure(nbytes); !measured) return complain(measured.error());
   }
-  rows = comparison.rows();
-  return {};
-}
-
-}  // namespace
-
-std::vector<BenchRow> bench_host_ptr_sync(const BenchProgress& progress) {
-  std::vector<BenchRow> rows;
-  if (auto measured = measure_all(progress, rows); !measured) {
-    fmt::print(stderr, "berth bench: host_ptr_sync: {}\n", measured.error());
-  }
-  return rows;
+  return comparison.rows();
 }
 
 }  // namespace berth::tool

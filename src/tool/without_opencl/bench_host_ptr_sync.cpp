@@ -3,6 +3,8 @@
 
 namespace berth::tool {
 
-std::vector<BenchRow> bench_host_ptr_sync(const BenchProgress& /*progress*/) { return {}; }
+Outcome<std::vector<BenchRow>> bench_host_ptr_sync(const BenchProgress& /*progress*/) {
+  return complain("berth was built without OpenCL");
+}
 
 }  // namespace berth::tool
