@@ -824,7 +824,11 @@ TEST_CASE("64 bytes are enough, a page is not asked for", "[alignment]") {
     const Array array = Array::over(block.writable_elements().subspan(first, 1024));
     Words vector = rig.attached(array);
     CHECK(rig.kernel_sees(vector) == all(1, 1024));
-    rig.run(rig.add, vector, 1);
+    {
+      auto launch = launching(rig.device, inout(vector));
+      REQUIRE(message(launch) == "ok");
+      rig.run(rig.add, vector, 1);
+    }
     REQUIRE(message(detach(vector, rig.device)) == "ok");
     CHECK(std::ranges::count(block.elements(), 1) == 2048);
     write(array, 5);

@@ -105,8 +105,9 @@ template <class T>
                                                         std::size_t nbytes, std::size_t byte_offset);
 
 /// Ends the link: acquires what the device has newest, waits until the driver no longer touches the memory,
-/// and gives it back. Does nothing where there is no buffer. On failure, `mapped` while a `HostAccess` lives
-/// among them, the link stays.
+/// and gives it back. What launches wrote that were not announced is newest only after an acquire. Does
+/// nothing where there is no buffer. On failure, `mapped` while a `HostAccess` lives among them, the link
+/// stays.
 template <class T>
 [[nodiscard]] HostPtrResult<void> detach(Vector<T>& vector, const device::Device& device);
 
