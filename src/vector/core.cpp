@@ -113,7 +113,7 @@ Result<void> VectorCore::move_between_devices(const device::Device& device) {
   if (!copy) return fail(copy.error());
   if (location_.device_is_newest()) {
     Copy& source = *find(*location_.device);
-    if (auto done = source.wait(); !done) return done;
+    if (auto done = source.wait().both(); !done) return done;
     if (auto moved = berth::copy((*copy)->own, source.own); !moved) return fail(moved.error());
     if (auto idle = device.allocator().synchronize(); !idle) return idle;
   }
@@ -169,7 +169,7 @@ Result<void> VectorCore::free_all_buffers() {
 
 // The allocator orders a free behind its own queue alone.
 Result<void> VectorCore::release_copy(Copy& copy) {
-  const auto launched = copy.launches.empty() ? Result<void>() : copy.wait();
+  const auto launched = copy.launches.empty() ? Result<void>() : copy.wait().both();
   const auto idle = copy.in_place() ? copy.device.synchronize() : copy.device.synchronize_registered();
   copy.link.reset();
   copy.own = Buffer();
@@ -190,7 +190,7 @@ Result<void> VectorCore::before_write() {
   if (location_.device_is_newest()) {
     if (auto home = download_newest(); !home) return home;
   }
-  wait_in_place();
+  if (auto idle = wait_in_place(); !idle) return idle;
   host_wrote();
   return {};
 }

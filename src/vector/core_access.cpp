@@ -62,7 +62,7 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
       if (auto home = download_newest(); !home) return fail(home.error());
     }
     if (!reads) {
-      wait_in_place();
+      if (auto idle = wait_in_place(); !idle) return fail(idle.error());
       host_wrote();
     }
     return &accesses_.emplace_back(std::move(access));
@@ -76,8 +76,10 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
     // A map may copy from the device: what the host wrote goes there first.
     if (auto published = upload(copy, all()); !published) return fail(published.error());
     location_ = {Location::State::both, copy.device};
-  } else if (auto idle = copy.wait(); !idle && !replaced) {
-    return fail(idle.error());
+  } else {
+    const Ended ended = copy.wait();
+    if (!ended.idle) return fail(ended.idle.error());
+    if (!ended.launches && !replaced) return fail(ended.launches.error());
   }
   unprotect();
   auto mapping = copy.link->map(how, range.nbytes, range.byte_offset);

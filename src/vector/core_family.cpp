@@ -45,8 +45,7 @@ Result<void> VectorCore::host_rules(ByteRange range) {
     if (auto kept = other->download_outside({last - first, first}); !kept) return kept;
     other->location_.state = Location::State::stale_gpu;
   }
-  wait_in_place();
-  return {};
+  return wait_in_place();
 }
 
 // Two parts at most, before and behind the range.
@@ -60,14 +59,16 @@ Result<void> VectorCore::download_outside(ByteRange range) {
 }
 
 // Work that reads or writes the host memory itself must have ended before the host writes there.
-void VectorCore::wait_in_place() {
+Result<void> VectorCore::wait_in_place() {
   for (const VectorCore* const member : *family_) {
     if (member != this && !overlaps(*member)) continue;
     for (const auto& copy : member->copies_) {
-      // How it ended concerns whoever reads its results, and those are about to be replaced.
-      if (copy->in_place() && copy->busy) static_cast<void>(copy->wait());
+      if (!copy->in_place() || !copy->busy) continue;
+      // How its launches ended concerns whoever reads their results, and those are about to be replaced.
+      if (auto ended = copy->wait(); !ended.idle) return ended.idle;
     }
   }
+  return {};
 }
 
 }  // namespace berth::inline BERTH_ABI::detail

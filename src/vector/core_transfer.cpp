@@ -31,15 +31,15 @@ Result<void> with_part(Buffer& buffer, ByteRange range, Move move) {
 
 }  // namespace
 
-// The first failure of a launch that wrote here, told once.
-Result<void> VectorCore::Copy::wait() {
-  Result<void> first;
+VectorCore::Ended VectorCore::Copy::wait() {
+  Ended ended;
   for (const Launched& launched : std::exchange(launches, {})) {
-    if (auto done = finished(launched.event); !done && launched.writes && first) first = done;
+    if (auto done = finished(launched.event); !done && launched.writes && ended.launches)
+      ended.launches = done;
   }
-  const auto idle = device.synchronize();
-  if (idle) busy = false;
-  return first ? idle : first;
+  ended.idle = device.synchronize();
+  if (ended.idle) busy = false;
+  return ended;
 }
 
 std::span<std::byte> VectorCore::host(ByteRange range) const noexcept {
@@ -48,8 +48,10 @@ std::span<std::byte> VectorCore::host(ByteRange range) const noexcept {
 
 Result<void> VectorCore::upload(Copy& copy, ByteRange range) {
   if (range.nbytes == 0) return {};
-  // Bytes that are replaced may be those of a failed kernel.
-  if (auto ended = copy.wait(); !ended && !whole(range)) return ended;
+  const Ended ended = copy.wait();
+  if (!ended.idle) return ended.idle;
+  if (!ended.launches && !whole(range))
+    return ended.launches;  // bytes that are replaced may be of a failed one
   unprotect();
   if (copy.link) return copy.link->publish(range.nbytes, range.byte_offset);
   if (auto moved = with_part(copy.own, range,
@@ -63,7 +65,7 @@ Result<void> VectorCore::upload(Copy& copy, ByteRange range) {
 }
 
 Result<void> VectorCore::download(Copy& copy, ByteRange range) {
-  if (auto ended = copy.wait(); !ended) return ended;
+  if (auto ended = copy.wait().both(); !ended) return ended;
   unprotect();
   // No device writes to a read-only array, and a driver that copies at a map would.
   if (range.nbytes == 0 || !memory_.writable) return {};

@@ -125,6 +125,13 @@ class BERTH_EXPORT VectorCore {
     Event event;
     bool writes;
   };
+  // How a wait for a device ended.
+  struct Ended {
+    Result<void> launches;  // the first failure of one that wrote here, told once
+    Result<void> idle;      // whether the device has finished at all
+
+    [[nodiscard]] Result<void> both() const { return launches ? idle : launches; }
+  };
   // What the vector has on one device.
   struct Copy {
     explicit Copy(const device::Device& on) : device(on) {}
@@ -138,7 +145,7 @@ class BERTH_EXPORT VectorCore {
     [[nodiscard]] Buffer& buffer() noexcept { return link ? link->buffer() : own; }
     [[nodiscard]] device::LinkInfo info() const noexcept { return link ? link->info() : device::LinkInfo{}; }
     [[nodiscard]] bool in_place() const noexcept { return link != nullptr; }
-    [[nodiscard]] Result<void> wait();
+    [[nodiscard]] Ended wait();
   };
   using Family = std::vector<VectorCore*>;
 
@@ -164,7 +171,7 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] Result<void> host_rules(ByteRange range);
   [[nodiscard]] Result<void> download_outside(ByteRange range);
   void outdate_others() noexcept;
-  void wait_in_place();
+  [[nodiscard]] Result<void> wait_in_place();
   void host_wrote();
 
   void protect(const Copy& copy) noexcept;

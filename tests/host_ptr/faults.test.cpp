@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// Every driver call that a link makes fails once, one after the other, those that try the device first: the
+// failure is told, the newest elements survive it, and nothing is left behind. Runs under the layer "faults".
+#include "layers/faults_helpers.hpp"
+#include "support/host_ptr_fixture.hpp"
+#include "support/reports.hpp"
+
+using namespace berth;
+using namespace host_ptr_test;
+using host_ptr::HostAccess;
+
+namespace {
+
+/// The life of a link. `newest` is what a careful reader expects of the elements at any point.
+class Life {
+ public:
+  Life(const Rig& rig, const Array& array) : rig_(rig), array_(array), vector_(Words::over(array)) {}
+
+  void run() {
+    write(array_, 1);
+    if (!told(host_ptr::attach(vector_, rig_.device))) {
+      CHECK(vector_.location() == Location{});
+      CHECK(vector_.buffer(rig_.device) == nullptr);
+      return;
+    }
+    if (told(vector_.fill(2))) newest = 2;
+    told(host_ptr::publish_host_writes(vector_, rig_.device));
+    if (auto launch = launching(rig_.device, inout(vector_)); told(launch)) {
+      if (told(vector_.buffer(rig_.device)->fill(std::byte{3}))) newest = 0x03030303;
+    }
+    told(host_ptr::acquire_device_writes(vector_, rig_.device));
+    if (auto access = HostAccess<std::int32_t>::open(vector_, Access::write); told(access)) {
+      std::ranges::fill(access->writable_elements(), 4);
+      newest = 4;
+      told(access->close());
+    }
+    told(host_ptr::acquire_device_writes(vector_, rig_.device, 64, 128));
+    told(host_ptr::detach(vector_, rig_.device));
+  }
+  /// With a driver that works again.
+  [[nodiscard]] bool comes_home() {
+    return message(vector_.free_all_buffers()) == "ok" && host_sees(array_) == all(newest, array_.size());
+  }
+
+  std::int32_t newest = 1;
+  std::vector<std::string> failures;
+
+ private:
+  template <class T>
+  bool told(const T& result) {
+    if (!result) failures.push_back(message(result));
+    return result.has_value();
+  }
+
+  const Rig& rig_;
+  Array array_;
+  Words vector_;
+};
+
+}  // namespace
+
+namespace {
+
+/// Fails call after call from `first` on, until a run meets no failure; returns how many it was.
+std::uint64_t fail_in_turn(std::size_t elements, std::uint64_t first, cl_int status) {
+  const layers::Faults faults;
+  const Rig rig;
+  std::uint64_t nth = first;
+  for (bool failed = true; failed; ++nth) {
+    const layers::Balance before = faults.balance();
+    faults.reset();
+    Reports reports;
+    {
+      const Array array = Rig::zeros(elements);
+      Life life(rig, array);
+      faults.fail(nullptr, nth, 1, status);
+      life.run();
+      failed = faults.failed() != 0;
+      const std::string entry = faults.last_failed();
+      faults.disarm();
+      faults.settle();
+      auto said = reports.take();
+      INFO("call " << nth << ", " << entry);
+      CHECK((life.failures.empty() && said.empty()) == !failed);
+      said.insert(said.end(), life.failures.begin(), life.failures.end());
+      if (failed) CHECK(std::ranges::any_of(said, [&](const auto& text) { return text.starts_with(entry); }));
+      // Where the driver never unmaps it has the range for good.
+      if (entry != "clEnqueueUnmapMemObject") CHECK(life.comes_home());
+    }
+    static_cast<void>(clFinish(rig.stream.queue));
+    faults.settle();
+    CHECK(faults.balance() == before);
+    CHECK(faults.violations().empty());
+  }
+  return nth - first;
+}
+
+}  // namespace
+
+TEST_CASE("each driver call of a link fails in turn, and the newest elements survive") {
+  // What a device does is tried once for each kind of size. A release that fails does not spoil a trial, so
+  // the first turn ends there, and another kind takes the calls behind it.
+  const std::uint64_t trial = fail_in_turn(4096, 1, CL_OUT_OF_RESOURCES);
+  CHECK(trial > 25);
+  CHECK(fail_in_turn(4095, trial, CL_OUT_OF_HOST_MEMORY) > 25);
+  // The device is known.
+  for (const cl_int status : {CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY}) {
+    CHECK(fail_in_turn(4096, 1, status) > 20);
+  }
+}
