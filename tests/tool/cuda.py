@@ -36,9 +36,10 @@ class Cuda(program.FolderCase):
         content = bytes(range(256)) * 1000 + os.urandom(100_003)
         path = self.file("content", content)
         tours = self.run_json_lines("tour", path, "--device", "cuda", "--piece", "70001", env=FAKE)
+        # NVIDIA's OpenCL platform is called CUDA, too.
+        tours = [tour for tour in tours if tour["device"]["framework"] == "CUDA"]
         self.assertGreaterEqual(len(tours), 1)
         for tour in tours:
-            self.assertEqual(tour["device"]["framework"], "CUDA")
             self.assertTrue(tour["histogram_equal"])
             self.assertTrue(tour["bytes_equal"])
 
