@@ -152,6 +152,11 @@ class Attaching {
     if (auto home = core_.bring_home(); !home) return failure(home.error());
     auto link = linker->link(device_, request);
     if (!link) return failed(link.error());
+    if (options_.protect) {
+      // A driver may read the memory at the first use of the buffer only (NVIDIA's does), when the pages may
+      // be out of its reach.
+      if (auto read = (*link)->publish(memory.nbytes, 0); !read) return failed(read.error());
+    }
     core_.adopt(device_, std::move(*link), options_.protect);
     return {};
   }

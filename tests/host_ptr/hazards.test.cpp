@@ -29,9 +29,11 @@ void* mapped(cl_command_queue queue, cl_mem mem, std::span<std::byte> bytes, cl_
   REQUIRE(status == CL_SUCCESS);
   return pointer;
 }
-void unmap(cl_command_queue queue, cl_mem mem, void* pointer) {
-  REQUIRE(clEnqueueUnmapMemObject(queue, mem, pointer, 0, nullptr, nullptr) == CL_SUCCESS);
+/// Whether the driver takes the map back.
+bool unmap(cl_command_queue queue, cl_mem mem, void* pointer) {
+  const cl_int status = clEnqueueUnmapMemObject(queue, mem, pointer, 0, nullptr, nullptr);
   REQUIRE(clFinish(queue) == CL_SUCCESS);
+  return status == CL_SUCCESS;
 }
 
 Edit::Move nothing() {
@@ -39,7 +41,7 @@ Edit::Move nothing() {
 }
 Edit::Move map_and_unmap(cl_map_flags flags) {
   return [flags](cl_command_queue queue, cl_mem mem, std::span<std::byte> bytes) {
-    unmap(queue, mem, mapped(queue, mem, bytes, flags));
+    REQUIRE(unmap(queue, mem, mapped(queue, mem, bytes, flags)));
   };
 }
 Edit::Move write_of_the_host_pointer() {
@@ -62,9 +64,10 @@ struct Held {
   void* second;
 };
 Result<void> give_back(const Held& held, std::span<std::byte>) noexcept {
-  if (held.second != nullptr) unmap(held.queue, held.mem, held.second);
-  unmap(held.queue, held.mem, held.first);
-  return {};
+  const bool second = held.second == nullptr || unmap(held.queue, held.mem, held.second);
+  const bool first = unmap(held.queue, held.mem, held.first);
+  if (first && second) return {};
+  return fail(Error(Errc::driver, "opencl").in("clEnqueueUnmapMemObject"));
 }
 Edit::Map map_with(cl_map_flags flags) {
   return [flags](cl_command_queue queue, cl_mem mem, std::span<std::byte> bytes) {
@@ -168,6 +171,7 @@ void device_puts(const Rig& rig, const Words& vector, const Device& device, std:
 }
 
 bool published(const Rig& rig, const Device& device, Words& vector, const Array& array) {
+  REQUIRE(sees(rig, vector, device) == all(1));  // a driver may make its copy at the first use only
   write(array, 2);
   REQUIRE(message(host_ptr::publish_host_writes(vector, device)) == "ok");
   return sees(rig, vector, device) == all(2) && host_sees(array) == all(2);
@@ -190,7 +194,7 @@ bool accessed(const Rig& rig, const Device& device, Words& vector, const Array&)
     auto access = HostAccess<std::int32_t>::open(vector, Access::write);
     REQUIRE(message(access) == "ok");
     std::ranges::fill(access->writable_elements().first(100), 5);
-    REQUIRE(message(access->close()) == "ok");
+    if (!access->close()) return false;
   }
   auto expected = all(4);
   std::fill_n(expected.begin(), 100, 5);
@@ -201,39 +205,54 @@ struct Control {
   const char* name;
   Edit edit;
   Law law;
-  std::array<bool, 4> holds;  // shared, clvk, intel, rusticl
+  std::array<bool, 5> holds;  // shared, clvk, intel, rusticl, nvidia
 };
 
 std::vector<Control> controls() {
-  constexpr std::array<bool, 4> right{true, true, true, true};
+  constexpr std::array<bool, 5> right{true, true, true, true, true};
   constexpr cl_map_flags invalidate = CL_MAP_WRITE_INVALIDATE_REGION;
   return {
       {"publish: as it is", {}, published, right},
       {"publish: a write of the host pointer", {write_of_the_host_pointer(), {}, {}}, published, right},
-      {"publish: no call", {nothing(), {}, {}}, published, {true, false, false, false}},
-      {"publish: map(WRITE)", {map_and_unmap(CL_MAP_WRITE), {}, {}}, published, {true, false, false, false}},
+      {"publish: no call", {nothing(), {}, {}}, published, {true, false, false, false, false}},
+      {"publish: map(WRITE)",
+       {map_and_unmap(CL_MAP_WRITE), {}, {}},
+       published,
+       {true, false, false, false, false}},
       {"publish: map(READ | WRITE)",
        {map_and_unmap(CL_MAP_READ | CL_MAP_WRITE), {}, {}},
        published,
-       {true, false, false, false}},
-      {"publish: map(READ)", {map_and_unmap(CL_MAP_READ), {}, {}}, published, {true, false, false, false}},
-      {"publish: map(INVALIDATE)", {map_and_unmap(invalidate), {}, {}}, published, {true, false, true, true}},
+       {true, false, false, false, false}},
+      {"publish: map(READ)",
+       {map_and_unmap(CL_MAP_READ), {}, {}},
+       published,
+       {true, false, false, false, false}},
+      {"publish: map(INVALIDATE)",
+       {map_and_unmap(invalidate), {}, {}},
+       published,
+       {true, false, true, true, true}},
       {"acquire: as it is", {}, acquired, right},
       {"acquire: a read into the host pointer", {{}, read_into_the_host_pointer(), {}}, acquired, right},
       {"acquire: map(WRITE)", {{}, map_and_unmap(CL_MAP_WRITE), {}}, acquired, right},
-      {"acquire: no call but a wait", {{}, nothing(), {}}, acquired, {true, false, false, false}},
-      {"acquire: map(INVALIDATE)", {{}, map_and_unmap(invalidate), {}}, acquired, {true, true, false, false}},
+      {"acquire: no call but a wait", {{}, nothing(), {}}, acquired, {true, false, false, false, false}},
+      {"acquire: map(INVALIDATE)",
+       {{}, map_and_unmap(invalidate), {}},
+       acquired,
+       {true, true, false, false, false}},
       {"access: as it is", {}, accessed, right},
       {"access: a held map(WRITE)", {{}, {}, map_with(CL_MAP_WRITE)}, accessed, right},
       {"access: writing inside map(READ)",
        {{}, {}, map_with(CL_MAP_READ)},
        accessed,
-       {true, true, false, false}},
+       {true, true, false, false, false}},
       {"access: map(INVALIDATE) where old bytes matter",
        {{}, {}, map_with(invalidate)},
        accessed,
-       {true, true, false, false}},
-      {"access: a second map over a live one", {{}, {}, two_maps()}, accessed, {true, true, true, false}},
+       {true, true, false, false, false}},
+      {"access: a second map over a live one",
+       {{}, {}, two_maps()},
+       accessed,
+       {true, true, true, false, false}},
   };
 }
 
@@ -261,6 +280,8 @@ TEST_CASE("a map while the host is newer throws its bytes away where the driver 
   const std::span bytes = std::as_writable_bytes(array.writable_elements());
   auto link = opencl::framework()->host_linker()->link(rig.device, {bytes, false, 64});
   REQUIRE(message(link) == "ok");
+  // A driver may make its copy at the first use only.
+  native::launch(rig.stream.queue, rig.add, length, (*link)->buffer().as<ClBuffer>()->root(), cl_uint{0});
   write(array, 6);
   REQUIRE(message((*link)->acquire(bytes.size(), 0)) == "ok");
   CHECK((host_sees(array) == all(6)) == shared);

@@ -29,7 +29,7 @@ using berth::opencl::ClBuffer;
 using state_table::message;
 
 /// What the drivers at hand do with memory of the host's.
-enum class Driver : int { shared, clvk, intel, rusticl };
+enum class Driver : int { shared, clvk, intel, rusticl, nvidia };
 
 constexpr const char* source = R"(
   kernel void add(global uint* data, uint value) { data[get_global_id(0)] += value; }
@@ -66,7 +66,7 @@ class Rig {
   /// By what the layer says; a real driver by what it does.
   [[nodiscard]] Driver driver() {
     if (const auto* const layer = layers::shadow_layer()) return static_cast<Driver>(layer->mode());
-    return kind() == LinkKind::shared ? Driver::shared : Driver::intel;
+    return kind() == LinkKind::shared ? Driver::shared : Driver::nvidia;
   }
   [[nodiscard]] LinkKind kind() {
     const auto array = zeros();
