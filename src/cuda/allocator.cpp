@@ -136,27 +136,6 @@ Result<Block*> make_block(const Instance& instance, const Memory& memory, std::s
   return fail(Error(Errc::out_of_memory, "host").in("alloc").asking(sizeof(Block)));
 }
 
-// Later work on `stream` comes after what `other_stream` holds now.
-Result<void> follow(const Context& context, abi::Stream stream, const Context& other,
-                    abi::Stream other_stream) {
-  detail::OwnedEvent event;
-  {
-    const Current current(other);
-    if (!current.entered()) return current.entered();
-    auto made = detail::OwnedEvent::make(other);
-    if (!made) return fail(made.error());
-    event = std::move(*made);
-    if (auto recorded = other.check(other.driver.event_record(event.get(), other_stream), "cuEventRecord");
-        !recorded) {
-      return recorded;
-    }
-  }
-  // The driver keeps a destroyed event until what was recorded has passed (cuEventDestroy).
-  const Current current(context);
-  if (!current.entered()) return current.entered();
-  return context.check(context.driver.stream_wait_event(stream, event.get(), 0), "cuStreamWaitEvent");
-}
-
 }  // namespace
 
 std::byte* CudaBuffer::host_data() const noexcept {
@@ -266,16 +245,16 @@ Result<CudaBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) 
     memory = Memory{.address = address};
   }
   if (!memory) return fail(memory.error());
+  const auto block = make_block(*instance_, *memory, nbytes, std::move(claim));
+  if (!block) return fail(block.error());
   if (spec.zero) {
     if (auto zeroed = context.check(context.driver.memset_d8_async(memory->address, 0, nbytes, stream_),
                                     "cuMemsetD8Async");
         !zeroed) {
-      memory->release(context);
+      (*block)->release();
       return fail(Error(zeroed.error()).asking(nbytes));
     }
   }
-  const auto block = make_block(*instance_, *memory, nbytes, std::move(claim));
-  if (!block) return fail(block.error());
   return CudaBuffer(*block, memory->address, nbytes, instance_->id, false);
 }
 
@@ -300,7 +279,8 @@ Result<void> Allocator::copyin(const CudaBuffer& buf, std::span<const std::byte>
   if (auto usable = context.usable(call); !usable) return usable;
   if (auto inside = checks::access(buf, src.size(), 0, info(), call); !inside) return inside;
   if (src.empty()) return {};
-  if (auto free = buf.block_->check_unmapped(buf.address(), src.size(), true, call); !free) return free;
+  if (auto unmapped = buf.block_->check_unmapped(buf.address(), src.size(), true, call); !unmapped)
+    return unmapped;
   const Current current(context);
   if (!current.entered()) return current.entered();
   return detail::copy_in(context, stream_, buf.address(), src);
@@ -312,14 +292,15 @@ Result<void> Allocator::copyout(std::span<std::byte> dst, const CudaBuffer& buf)
   if (auto usable = context.usable(call); !usable) return usable;
   if (auto inside = checks::access(buf, dst.size(), 0, info(), call); !inside) return inside;
   if (dst.empty()) return {};
-  if (auto free = buf.block_->check_unmapped(buf.address(), dst.size(), false, call); !free) return free;
+  if (auto unmapped = buf.block_->check_unmapped(buf.address(), dst.size(), false, call); !unmapped)
+    return unmapped;
   const Current current(context);
   if (!current.entered()) return current.entered();
   return detail::copy_out(context, stream_, dst, buf.address());
 }
 
 Result<std::uintptr_t> Allocator::addr(const CudaBuffer& buf) {
-  if (auto usable = process::usable(backend); !usable) return fail(usable.error());
+  if (auto usable = instance_->context->usable("addr"); !usable) return fail(usable.error());
   if (auto owned = checks::own(buf, info(), "addr"); !owned) return fail(owned.error());
   return buf.nbytes() == 0 ? 0 : static_cast<std::uintptr_t>(buf.address());
 }
@@ -333,61 +314,10 @@ Result<void> Allocator::synchronize() {
 }
 
 Result<CudaBuffer> Allocator::offset(const CudaBuffer& buf, std::size_t nbytes, std::size_t byte_offset) {
-  if (auto usable = process::usable(backend); !usable) return fail(usable.error());
+  if (auto usable = instance_->context->usable("offset"); !usable) return fail(usable.error());
   if (auto inside = checks::access(buf, nbytes, byte_offset, info(), "offset"); !inside)
     return fail(inside.error());
   return CudaBuffer(buf.block_, buf.address() + byte_offset, nbytes, instance_->id, true);
-}
-
-Result<void> Allocator::transfer(const CudaBuffer& dest, const CudaBuffer& src, std::size_t nbytes) {
-  constexpr const char* call = "transfer";
-  const Context& context = *instance_->context;
-  if (auto usable = context.usable(call); !usable) return usable;
-  if (auto inside = checks::access(dest, nbytes, 0, info(), call); !inside) return inside;
-  if (auto inside = checks::range(nbytes, 0, src.nbytes(), backend, call); !inside) return inside;
-  if (nbytes == 0) return {};
-  const Instance& from = src.block_->instance;
-  if (&from.context->driver != &context.driver) {
-    return fail(Error(Errc::wrong_allocator, backend)
-                    .in(call)
-                    .asking(nbytes)
-                    .because("the source is of another driver"));
-  }
-  if (auto usable = from.context->usable(call); !usable) return usable;
-  if (checks::overlapping(dest.address(), src.address(), nbytes)) {
-    return fail(Error(Errc::overlap, backend).in(call).asking(nbytes).at(src.address()).limited_to(nbytes));
-  }
-  if (auto free = src.block_->check_unmapped(src.address(), nbytes, false, call); !free) return free;
-  if (auto free = dest.block_->check_unmapped(dest.address(), nbytes, true, call); !free) return free;
-
-  const Driver& driver = context.driver;
-  const auto copy = [&] {
-    if (from.context->handle == context.handle) {
-      return context.check(driver.memcpy_dtod_async(dest.address(), src.address(), nbytes, stream_),
-                           "cuMemcpyDtoDAsync");
-    }
-    static_cast<void>(context.reaches(*from.context));  // without, the driver stages
-    return context.check(driver.memcpy_peer_async(dest.address(), context.handle, src.address(),
-                                                  from.context->handle, nbytes, stream_),
-                         "cuMemcpyPeerAsync");
-  };
-  // Ordered on the stream of the source's instance too. Handles of one instance are ordered by whoever made
-  // them, with record and wait.
-  if (&from == instance_.get() || from.stream == stream_) {
-    const Current current(context);
-    if (!current.entered()) return current.entered();
-    return copy();
-  }
-  if (auto ready = follow(context, stream_, *from.context, from.stream); !ready) return ready;
-  const Current current(context);
-  if (!current.entered()) return current.entered();
-  if (auto copied = copy(); !copied) return copied;
-  auto ordered = follow(*from.context, from.stream, context, stream_);
-  // Nothing orders the source's stream after the copy: the copy ends here.
-  if (!ordered && !context.lost()) {
-    context.told(driver.stream_synchronize(stream_), "cuStreamSynchronize");
-  }
-  return ordered;
 }
 
 Result<void> Allocator::fill(const CudaBuffer& buf, std::byte value) {
@@ -396,7 +326,8 @@ Result<void> Allocator::fill(const CudaBuffer& buf, std::byte value) {
   if (auto usable = context.usable(call); !usable) return usable;
   if (auto owned = checks::own(buf, info(), call); !owned) return owned;
   if (buf.nbytes() == 0) return {};
-  if (auto free = buf.block_->check_unmapped(buf.address(), buf.nbytes(), true, call); !free) return free;
+  if (auto unmapped = buf.block_->check_unmapped(buf.address(), buf.nbytes(), true, call); !unmapped)
+    return unmapped;
   const Current current(context);
   if (!current.entered()) return current.entered();
   return context.check(context.driver.memset_d8_async(buf.address(), std::to_integer<unsigned char>(value),

@@ -91,8 +91,8 @@ Result<DiskCopy> Allocator::copy_from_disk(const CudaBuffer& dest, const FileExt
   if (auto inside = checks::access(dest, nbytes, 0, info(), call); !inside) return fail(inside.error());
   if (auto inside = io::check_extent(extent, nbytes, 0, backend, call); !inside) return fail(inside.error());
   if (nbytes == 0) return DiskCopy{};
-  if (auto free = dest.block_->check_unmapped(dest.address(), nbytes, true, call); !free)
-    return fail(free.error());
+  if (auto unmapped = dest.block_->check_unmapped(dest.address(), nbytes, true, call); !unmapped)
+    return fail(unmapped.error());
   const detail::Current current(context);
   if (!current.entered()) return fail(current.entered().error());
 

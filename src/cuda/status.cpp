@@ -43,6 +43,8 @@ bool sticky(abi::Status status) noexcept {
     case abi::invalid_pc:
     case abi::launch_failed:
     case abi::tensor_memory_leak:
+    case abi::mps_client_terminated:
+    case abi::external_device:
       return true;
     default:
       return false;

@@ -322,6 +322,8 @@ TEST_CASE("a fault is told once; from then on every call is device_lost, and no 
     std::vector<std::byte> bytes(16);
     CHECK(outcome(a.alloc(16)) == "device_lost");
     CHECK(outcome(a.alloc(0)) == "device_lost");
+    CHECK(outcome(a.addr(*buf)) == "device_lost");
+    CHECK(outcome(a.offset(*buf, 1, 1)) == "device_lost");
     CHECK(outcome(a.copyin(*buf, bytes)) == "device_lost");
     CHECK(outcome(a.copyout(bytes, *buf)) == "device_lost");
     CHECK(outcome(a.fill(*buf, std::byte{})) == "device_lost");

@@ -161,18 +161,45 @@ TEST_CASE("transfer stays within both buffers, and off itself") {
   pair.second.free(*part, 100);
 }
 
-TEST_CASE("transfer between contexts of one device") {
+TEST_CASE("transfer between contexts of one device, of device memory and pinned memory") {
   native::Machine machine;
   native::Borrowed near;
   native::Borrowed far;
-  const Filled dest(near.allocator, 1);
-  const Filled src(far.allocator, 2);
-  REQUIRE(message(far.allocator.fill(src.buf, std::byte{3})) == "ok");
-  REQUIRE(message(near.allocator.transfer(dest.buf, src.buf, nbytes)) == "ok");
-  REQUIRE(message(far.allocator.fill(src.buf, std::byte{4})) == "ok");
-  CHECK(all(content(near.allocator, dest.buf), 3));
-  CHECK(all(content(far.allocator, src.buf), 4));
+  for (const BufferSpec to : {BufferSpec{}, BufferSpec{.host = true}}) {
+    for (const BufferSpec from : {BufferSpec{}, BufferSpec{.host = true}}) {
+      CAPTURE(to.host, from.host);
+      const Filled dest(near.allocator, 1, to);
+      const Filled src(far.allocator, 2, from);
+      REQUIRE(message(far.allocator.fill(src.buf, std::byte{3})) == "ok");
+      REQUIRE(message(near.allocator.fill(dest.buf, std::byte{5})) == "ok");
+      REQUIRE(message(near.allocator.transfer(dest.buf, src.buf, nbytes - 1)) == "ok");
+      REQUIRE(message(far.allocator.fill(src.buf, std::byte{4})) == "ok");
+      const auto seen = content(near.allocator, dest.buf);
+      CHECK(all(std::span(seen).first(nbytes - 1), 3));
+      CHECK(seen.back() == std::byte{5});
+      CHECK(all(content(far.allocator, src.buf), 4));
+    }
+  }
   if (machine.fake()) CHECK(machine->calls("cuCtxEnablePeerAccess") == 0);
+}
+
+TEST_CASE("the default streams of two contexts are two") {
+  const native::Machine machine;
+  const native::Context context;
+  const native::Context far_context;
+  auto near = cuda::Allocator::borrow(context, nullptr, native::options());
+  auto far = cuda::Allocator::borrow(far_context, nullptr, native::options());
+  REQUIRE(message(near) == "ok");
+  REQUIRE(message(far) == "ok");
+  CHECK(near->queue() == far->queue());
+  const Filled dest(*near, 1);
+  const Filled src(*far, 2);
+  native::Gate gate(far_context);
+  gate.close(far->queue());
+  REQUIRE(message(far->fill(src.buf, std::byte{3})) == "ok");
+  REQUIRE(message(near->transfer(dest.buf, src.buf, nbytes)) == "ok");
+  gate.open();
+  CHECK(all(content(*near, dest.buf), 3));
 }
 
 TEST_CASE("transfer between devices: peers once for each direction, both streams in order") {
@@ -187,6 +214,9 @@ TEST_CASE("transfer between devices: peers once for each direction, both streams
   native::Borrowed far(1);
   const Filled dest(near.allocator, 1);
   const Filled src(far.allocator, 2);
+  // The first one enables peer access, for which a real driver may wait for the contexts.
+  REQUIRE(message(near.allocator.transfer(dest.buf, src.buf, nbytes)) == "ok");
+  CHECK(all(content(near.allocator, dest.buf), 2));
   native::Gate gate(far.context);
   gate.close(far.stream);
   REQUIRE(message(far.allocator.fill(src.buf, std::byte{3})) == "ok");
@@ -203,8 +233,8 @@ TEST_CASE("transfer between devices: peers once for each direction, both streams
   CHECK(all(content(far.allocator, src.buf), 4));
   if (!machine.fake()) return;
   CHECK(machine->calls("cuCtxEnablePeerAccess") == (peers ? 2 : 0));
-  CHECK(machine->peer_copies() == (peers ? 7 : 0));
-  CHECK(machine->staged_copies() == (peers ? 0 : 7));
+  CHECK(machine->peer_copies() == (peers ? 8 : 0));
+  CHECK(machine->staged_copies() == (peers ? 0 : 8));
 }
 
 TEST_CASE("peers that somebody enabled before are as good") {

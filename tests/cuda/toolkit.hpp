@@ -109,7 +109,8 @@ static_assert(abi::success == CUDA_SUCCESS && abi::invalid_value == CUDA_ERROR_I
               abi::invalid_pc == CUDA_ERROR_INVALID_PC && abi::launch_failed == CUDA_ERROR_LAUNCH_FAILED &&
               abi::not_supported == CUDA_ERROR_NOT_SUPPORTED && abi::unknown == CUDA_ERROR_UNKNOWN);
 #if CUDA_VERSION >= 13000  // names that older toolkits lack
-static_assert(abi::contained == CUDA_ERROR_CONTAINED &&
+static_assert(abi::mps_client_terminated == CUDA_ERROR_MPS_CLIENT_TERMINATED &&
+              abi::external_device == CUDA_ERROR_EXTERNAL_DEVICE && abi::contained == CUDA_ERROR_CONTAINED &&
               abi::tensor_memory_leak == CUDA_ERROR_TENSOR_MEMORY_LEAK);
 #endif
 static_assert(abi::stream_non_blocking == CU_STREAM_NON_BLOCKING &&

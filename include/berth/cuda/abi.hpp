@@ -87,6 +87,8 @@ inline constexpr Status invalid_pc = 718;
 inline constexpr Status launch_failed = 719;
 inline constexpr Status tensor_memory_leak = 721;
 inline constexpr Status not_supported = 801;
+inline constexpr Status mps_client_terminated = 810;
+inline constexpr Status external_device = 911;
 inline constexpr Status unknown = 999;
 
 inline constexpr unsigned stream_non_blocking = 1;

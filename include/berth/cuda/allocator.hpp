@@ -95,9 +95,9 @@ class BERTH_EXPORT Allocator {
   [[nodiscard]] Result<void> synchronize();
 
   [[nodiscard]] Result<CudaBuffer> offset(const CudaBuffer& buf, std::size_t nbytes, std::size_t byte_offset);
-  /// Between contexts `cuMemcpyPeerAsync`, after peer access was enabled, once for each direction. Where the
-  /// devices have none the driver stages through host memory. `src` of an allocator with another table of
-  /// entry points is `wrong_allocator`.
+  /// Between the device memory of two contexts `cuMemcpyPeerAsync`, after peer access was enabled, once for
+  /// each direction. Where the devices have none the driver stages through host memory. `src` of an allocator
+  /// with another table of entry points is `wrong_allocator`.
   [[nodiscard]] Result<void> transfer(const CudaBuffer& dest, const CudaBuffer& src, std::size_t nbytes);
   /// Through two pinned chunks of 4 MiB, one of which is read while the other is copied
   /// (`DiskCopy::buffered`). The chunks are made when first needed and kept for the next copy.
