@@ -58,8 +58,10 @@ std::optional<Refusal> refusal_of(const Error& error, const HostMemory& memory) 
       refusal.cause = Cause::alignment;
       return refusal;
     case Errc::exceeds_device_maximum:
-    case Errc::invalid_size:
       refusal.cause = Cause::size;
+      return refusal;
+    case Errc::invalid_size:
+      refusal.cause = Cause::padding;
       return refusal;
     case Errc::overlap:
       refusal.cause = Cause::overlap;
@@ -132,7 +134,8 @@ class Attaching {
                       .detail = "the framework links no host memory"});
     }
     if (const auto refusal = refusal_of(memory, alignment_)) return refused(*refusal);
-    const device::LinkRequest request{{memory.data, memory.nbytes}, !memory.writable, alignment_};
+    const device::LinkRequest request{
+        {memory.data, memory.nbytes}, !memory.writable, alignment_, memory.block_bytes};
     if (options_.require_shared || options_.protect) {
       const auto info = linker->probe(device_, request);
       if (!info) return failed(info.error());

@@ -20,9 +20,10 @@ std::string sentence(const Refusal& refusal) {
           "the address {:#x} is not a multiple of {} bytes; BigArray::create makes arrays that pass",
           refusal.address, refusal.limit);
     case Cause::size:
-      return refusal.limit != 0
-                 ? fmt::format("{} bytes, where the limit is {}", refusal.nbytes, refusal.limit)
-                 : fmt::format("{} bytes", refusal.nbytes);
+      return fmt::format("{} bytes, where the limit is {}", refusal.nbytes, refusal.limit);
+    case Cause::padding:
+      return fmt::format("{} bytes are not a multiple of {}; BigArray::create makes arrays that pass",
+                         refusal.nbytes, refusal.limit);
     case Cause::overlap:
       return fmt::format("{} bytes at {:#x} share some with a link of {} bytes at {:#x}; detach that first",
                          refusal.nbytes, refusal.address, refusal.limit, refusal.other_address);
@@ -63,6 +64,8 @@ std::string_view to_string(Cause cause) noexcept {
       return "alignment";
     case Cause::size:
       return "size";
+    case Cause::padding:
+      return "padding";
     case Cause::overlap:
       return "overlap";
     case Cause::read_only:

@@ -36,7 +36,9 @@ class Link final : public device::HostLink {
     const auto part = allocator.offset(buffer_.handle(), nbytes, byte_offset);
     if (!part) return fail(part.error());
     // OpenCL 3.0, clEnqueueWriteBuffer: the source may be the host pointer of the buffer itself.
-    return allocator.copyin(*part, bytes_.subspan(byte_offset, nbytes));
+    if (auto written = allocator.copyin(*part, bytes_.subspan(byte_offset, nbytes)); !written) return written;
+    // Quirk::events_order_queues_only: what a blocking call wrote is seen everywhere once its queue is empty.
+    return device_.allocator().synchronize();
   }
   [[nodiscard]] Result<void> acquire(std::size_t nbytes, std::size_t byte_offset) override {
     auto mapping = map(Access::read, nbytes, byte_offset);
@@ -63,15 +65,22 @@ class Link final : public device::HostLink {
   device::LinkInfo info_;
 };
 
+// What drivers work in, Intel's for one: memory that ends inside such a line is copied, or written past.
+std::span<std::byte> padded(const device::LinkRequest& request) {
+  const std::size_t whole =
+      (request.bytes.size() + in_place_alignment - 1) / in_place_alignment * in_place_alignment;
+  return {request.bytes.data(), whole <= request.block_bytes ? whole : request.bytes.size()};
+}
+
 // Through a stack of adaptors only what BufferSpec says can be asked for.
 Result<Buffer> wrap(const device::Device& device, const device::LinkRequest& request) {
   PackedAllocator allocator = device.allocator();
   const BufferSpec spec{.external_ptr = request.bytes.data()};
   Allocator* const own = allocator.unpack<Allocator>();
   if (own == nullptr) return Buffer::create(std::move(allocator), request.bytes.size(), spec);
-  auto wrapped = own->wrap(request.bytes, {.read_only = request.read_only, .alignment = request.alignment});
+  auto wrapped = own->wrap(padded(request), {.read_only = request.read_only, .alignment = request.alignment});
   if (!wrapped) return fail(wrapped.error());
-  return Buffer::own(std::move(allocator), PackedBuffer(*wrapped), spec);
+  return Buffer::own(std::move(allocator), PackedBuffer(wrapped->resized(request.bytes.size())), spec);
 }
 
 // Pages of berth's own, with a hole in front and behind that the request's alignment asks for.
@@ -139,7 +148,7 @@ Result<device::LinkInfo> Linker::probe(const device::Device& device, const devic
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   const DeviceKey key = device.allocator().info().device;
   const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(like.bytes.data()) % in_place_alignment;
-  const std::size_t odd = like.bytes.size() % in_place_alignment;
+  const std::size_t odd = padded(like).size() % in_place_alignment;
   if (key.backend != backend) {
     return fail(Error(Errc::unsupported, backend).in("probe").because("the device's memory is not OpenCL's"));
   }

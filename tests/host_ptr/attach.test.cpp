@@ -141,7 +141,7 @@ TEST_CASE("what a linker says of the memory becomes a refusal, with its numbers"
   CHECK(refusal(Error(Errc::misaligned, "toy")).cause == Cause::alignment);
   CHECK(refusal(Error(Errc::exceeds_device_maximum, "toy").limited_to(16)).limit == 16);
   CHECK(refusal(Error(Errc::exceeds_device_maximum, "toy")).cause == Cause::size);
-  CHECK(refusal(Error(Errc::invalid_size, "toy")).cause == Cause::size);
+  CHECK(refusal(Error(Errc::invalid_size, "toy").limited_to(64)).cause == Cause::padding);
   const auto overlap = refusal(Error(Errc::overlap, "toy").at(4096).limited_to(64));
   CHECK(overlap.cause == Cause::overlap);
   CHECK(overlap.other_address == 4096);
@@ -200,8 +200,10 @@ TEST_CASE("refusals and errors are sentences with the numbers and what would pas
   says({.cause = Cause::read_only, .detail = {}}, "read-only");
   says({.cause = Cause::backend, .detail = {}}, "backend");
   says({.cause = Cause::device_type, .detail = {}}, "share");
-  for (const Cause cause : {Cause::backend, Cause::device_type, Cause::null, Cause::alignment, Cause::size,
-                            Cause::overlap, Cause::read_only}) {
+  says({.cause = Cause::padding, .nbytes = 100, .limit = 64, .detail = {}},
+       "100 bytes are not a multiple of 64");
+  for (const Cause cause : {Cause::padding, Cause::backend, Cause::device_type, Cause::null, Cause::alignment,
+                            Cause::size, Cause::overlap, Cause::read_only}) {
     CHECK_FALSE(to_string(cause).empty());
     CHECK_FALSE(refusal_message({.cause = cause, .detail = {}}).empty());
   }

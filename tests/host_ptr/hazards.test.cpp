@@ -278,7 +278,7 @@ TEST_CASE("a map while the host is newer throws its bytes away where the driver 
   const bool shared = rig.driver() == Driver::shared;
   const Array array = Rig::zeros();
   const std::span bytes = std::as_writable_bytes(array.writable_elements());
-  auto link = opencl::framework()->host_linker()->link(rig.device, {bytes, false, 64});
+  auto link = opencl::framework()->host_linker()->link(rig.device, {.bytes = bytes});
   REQUIRE(message(link) == "ok");
   // A driver may make its copy at the first use only.
   native::launch(rig.stream.queue, rig.add, length, (*link)->buffer().as<ClBuffer>()->root(), cl_uint{0});

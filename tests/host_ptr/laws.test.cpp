@@ -72,7 +72,7 @@ TEST_CASE("trying a device waits for nothing that runs there", "[kind]") {
   native::Gate gate(stream.context);
   gate.close(stream.queue);
   const Array array = Rig::zeros();
-  const device::LinkRequest request{std::as_writable_bytes(array.writable_elements()), false, 64};
+  const device::LinkRequest request{.bytes = std::as_writable_bytes(array.writable_elements())};
   const auto first = linker->probe(device, request);
   REQUIRE(message(first) == "ok");
   const auto again = linker->probe(device, request);
@@ -853,6 +853,31 @@ TEST_CASE("a size that is no multiple of 64 is taken, to the byte", "[alignment]
     CHECK(std::ranges::count(block.elements().subspan(count), 1) ==
           static_cast<std::ptrdiff_t>(1024 - count));
   }
+}
+
+TEST_CASE("an array that owns its padding is linked with it, any other to the byte", "[alignment]") {
+  Rig rig;
+  const Array block = Rig::zeros(15);
+  const auto size = [&](const Words& vector) {
+    return native::property<std::size_t>(rig.mem(vector), CL_MEM_SIZE);
+  };
+  {
+    Words vector = rig.attached(block);
+    CHECK(size(vector) == 64);
+    CHECK(vector.buffer(rig.device)->nbytes() == 60);
+    rig.run(rig.add, vector, 1);
+    REQUIRE(message(acquire_device_writes(vector, rig.device)) == "ok");
+    CHECK(host_sees(block) == all(1, 15));
+    auto part = vector.sub_vector(3, 0);
+    REQUIRE(message(part) == "ok");
+    CHECK(cause(attach(*part, rig.device)) == "overlap");
+    REQUIRE(message(detach(vector, rig.device)) == "ok");
+    REQUIRE(message(attach(*part, rig.device)) == "ok");
+    CHECK(size(*part) == 12);
+  }
+  CHECK_FALSE(claimed(block));
+  const Words vector = rig.attached(Array::over(block.writable_elements()));
+  CHECK(size(vector) == 60);
 }
 
 TEST_CASE("a size above the device's maximum is refused", "[alignment]") {

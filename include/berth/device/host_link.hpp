@@ -40,6 +40,9 @@ struct LinkRequest {
   std::span<std::byte> bytes;  ///< outlives the link
   bool read_only = false;      ///< neither the device nor berth ever writes to it
   std::size_t alignment = 64;  ///< that the caller has checked
+  /// Bytes from the first on that belong to nobody else, at least the memory's own: a backend may link up to
+  /// that many where its driver works in larger units.
+  std::size_t block_bytes = 0;
 };
 
 /// A device buffer over host memory. Destruction returns when the driver no longer touches the memory, and

@@ -18,7 +18,8 @@ struct Refusal {
     device_type,  ///< the device does not share memory, and the caller requires that
     null,         ///< there is no memory
     alignment,    ///< of the address
-    size,         ///< of the memory
+    size,         ///< of the memory: too large
+    padding,      ///< of the memory: ends where the driver does not stop
     overlap,      ///< another link covers some of it
     read_only,    ///< the memory is read-only and the backend would write to it
   };
@@ -26,8 +27,8 @@ struct Refusal {
   Cause cause = Cause::backend;
   std::uint64_t address = 0;
   std::uint64_t nbytes = 0;
-  /// What would have passed, by the cause: the alignment, the largest or smallest size; of an overlap, the
-  /// size of the other link.
+  /// What would have passed, by the cause: the alignment, the largest size, what the size must be a multiple
+  /// of; of an overlap, the size of the other link.
   std::uint64_t limit = 0;
   /// Of an overlap, where the other link starts.
   std::uint64_t other_address = 0;
