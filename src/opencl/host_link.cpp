@@ -21,8 +21,13 @@ constexpr std::size_t page_bytes = 4096;
 
 class Link final : public device::HostLink {
  public:
-  Link(device::Device device, Buffer buffer, std::span<std::byte> bytes, device::LinkInfo info) noexcept
-      : device_(std::move(device)), buffer_(std::move(buffer)), bytes_(bytes), info_(info) {}
+  Link(device::Device device, Buffer buffer, const device::LinkRequest& request,
+       device::LinkInfo info) noexcept
+      : device_(std::move(device)),
+        buffer_(std::move(buffer)),
+        bytes_(request.bytes),
+        info_(info),
+        read_only_(request.read_only) {}
   ~Link() override {
     // The driver would wait for commands that use the memory, and not for those that it has not been given.
     if (auto idle = device_.synchronize(); !idle && process::may_release()) report(idle.error());
@@ -32,6 +37,9 @@ class Link final : public device::HostLink {
   [[nodiscard]] Buffer& buffer() noexcept override { return buffer_; }
 
   [[nodiscard]] Result<void> publish(std::size_t nbytes, std::size_t byte_offset) override {
+    // Intel's driver for CPUs (2026.22.10) writes to the memory even where source and destination are the
+    // same.
+    if (read_only_ && info_.kind == device::LinkKind::shared) return {};
     PackedAllocator allocator = buffer_.allocator();
     const auto part = allocator.offset(buffer_.handle(), nbytes, byte_offset);
     if (!part) return fail(part.error());
@@ -63,6 +71,7 @@ class Link final : public device::HostLink {
   Buffer buffer_;
   std::span<std::byte> bytes_;
   device::LinkInfo info_;
+  bool read_only_;
 };
 
 // What drivers work in, Intel's for one: memory that ends inside such a line is copied, or written past.
@@ -182,7 +191,7 @@ Result<std::unique_ptr<device::HostLink>> Linker::link(const device::Device& dev
   if (!info) return fail(info.error());
   auto buffer = wrap(device, request);
   if (!buffer) return fail(buffer.error());
-  return std::make_unique<Link>(device, std::move(*buffer), request.bytes, *info);
+  return std::make_unique<Link>(device, std::move(*buffer), request, *info);
 }
 
 }  // namespace berth::inline BERTH_ABI::opencl
