@@ -50,6 +50,10 @@ VectorCore::Copy* VectorCore::find(const device::Device& device) const noexcept 
   return found != copies_.end() ? found->get() : nullptr;
 }
 
+VectorCore::Copy* VectorCore::newest() const noexcept {
+  return location_.device ? find(*location_.device) : nullptr;
+}
+
 Result<VectorCore::Copy*> VectorCore::ensure(const device::Device& device) {
   if (Copy* const copy = find(device)) return copy;
   auto own = Buffer::create(device.allocator(), memory_.nbytes);
@@ -112,7 +116,7 @@ Result<void> VectorCore::move_between_devices(const device::Device& device) {
   const auto copy = ensure(device);
   if (!copy) return fail(copy.error());
   if (location_.device_is_newest()) {
-    Copy& source = *find(*location_.device);
+    Copy& source = *newest();
     if (auto done = source.wait().both(); !done) return done;
     if (auto moved = berth::copy((*copy)->own, source.own); !moved) return fail(moved.error());
     if (auto idle = device.allocator().synchronize(); !idle) return idle;
@@ -131,8 +135,8 @@ Result<void> VectorCore::to_host(bool force) {
 }
 
 Result<void> VectorCore::sync() {
-  if (location_.state == Location::State::stale_gpu) return to_device(device::Device(*location_.device));
-  return to_host(false);
+  if (location_.state != Location::State::stale_gpu || !location_.device) return to_host(false);
+  return to_device(device::Device(*location_.device));
 }
 
 Result<void> VectorCore::bring_home() {

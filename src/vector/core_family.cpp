@@ -50,10 +50,10 @@ Result<void> VectorCore::host_rules(ByteRange range) {
 
 // Two parts at most, before and behind the range.
 Result<void> VectorCore::download_outside(ByteRange range) {
-  Copy& newest = *find(*location_.device);
+  Copy& source = *newest();
   const std::size_t end = range.byte_offset + range.nbytes;
   for (const ByteRange part : {ByteRange{range.byte_offset, 0}, ByteRange{nbytes() - end, end}}) {
-    if (auto home = download(newest, part); !home) return home;
+    if (auto home = download(source, part); !home) return home;
   }
   return {};
 }

@@ -80,7 +80,7 @@ Result<void> VectorCore::download(Copy& copy, ByteRange range) {
 
 Result<void> VectorCore::download_newest() {
   if (auto free = check_unmapped(all(), "to_host"); !free) return free;
-  if (auto home = download(*find(*location_.device), all()); !home) return home;
+  if (auto home = download(*newest(), all()); !home) return home;
   location_.state = Location::State::both;
   return {};
 }
@@ -142,7 +142,7 @@ void VectorCore::unprotect() noexcept {
 }
 
 void VectorCore::protect_if_owned() noexcept {
-  if (location_.device_is_newest() && accesses_.empty()) protect(*find(*location_.device));
+  if (location_.device_is_newest() && accesses_.empty()) protect(*newest());
 }
 
 }  // namespace berth::inline BERTH_ABI::detail

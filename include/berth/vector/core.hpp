@@ -152,6 +152,8 @@ class BERTH_EXPORT VectorCore {
   VectorCore(VectorStorage storage, HostMemory memory, std::shared_ptr<Family> family);
 
   [[nodiscard]] Copy* find(const device::Device& device) const noexcept;
+  // What the location names; null when there is none, as for a device that has yet to get one.
+  [[nodiscard]] Copy* newest() const noexcept;
   [[nodiscard]] Result<Copy*> ensure(const device::Device& device);
   [[nodiscard]] bool current_on(const device::Device& device) const noexcept;
   [[nodiscard]] bool whole(ByteRange range) const noexcept { return range.nbytes == memory_.nbytes; }
