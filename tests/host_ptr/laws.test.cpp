@@ -689,6 +689,34 @@ TEST_CASE("many attach and detach cycles leave nothing", "[cycles]") {
   CHECK(native::settled(rig.stream.queue.get(), queues) == queues);
 }
 
+TEST_CASE("vectors of several threads share a device", "[threads]") {
+  const Rig rig;
+  constexpr int threads = 4;
+  const std::size_t rounds = scaled(2000);
+  std::atomic<std::size_t> wrong{0};
+  {
+    std::vector<std::jthread> running;
+    for (int thread = 0; thread < threads; ++thread) {
+      running.emplace_back([&, thread] {
+        const auto array = Array::create(256);
+        for (std::size_t round = 0; array && round < rounds; ++round) {
+          auto vector = host_ptr::of_bigarray(rig.device, int32, *array);
+          if (!vector || !vector->fill(thread)) break;
+          auto launch = launching(rig.device, inout(*vector));
+          const auto mark = static_cast<std::byte>(round % 100 + 1);
+          if (!launch || !vector->buffer(rig.device)->fill(mark)) break;
+          launch->done();
+          const auto expected = 0x01010101 * std::to_integer<std::int32_t>(mark);
+          if (vector->get(255).value_or(0) != expected || !detach(*vector, rig.device)) break;
+          if (round + 1 == rounds) return;
+        }
+        ++wrong;
+      });
+    }
+  }
+  CHECK(wrong == 0);
+}
+
 // What is refused.
 
 TEST_CASE("no byte belongs to two links, on whatever device", "[overlap]") {
