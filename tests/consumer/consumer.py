@@ -147,6 +147,24 @@ class Scenarios:
         else:
             require(result.returncode == 0, f"the package was not found:\n{result.stdout}")
 
+    def cuda_project(self):
+        """The same with a real CUDA compiler; in C++20 mode a .cu file uses berth and links."""
+        if shutil.which("nvcc") is None:
+            print("skipped: nvcc is not on the path: the CUDA toolkit is not installed")
+            sys.exit(77)
+        folder = self.fresh_folder("cuda_project")
+        result = attempt(*self.configure(
+            "cuda_project", folder, f"-DCMAKE_PREFIX_PATH={self.prefix}", "-DCMAKE_CUDA_ARCHITECTURES=75",
+            f"-DCMAKE_CUDA_HOST_COMPILER={self.options.compiler}",
+        ))  # fmt: skip
+        if self.options.expected == "std":
+            require(result.returncode != 0, "the package was found")
+            require("-DBERTH_EXPECTED=tl" in result.stdout, f"the remedy is missing:\n{result.stdout}")
+            return
+        require(result.returncode == 0, f"the project does not configure:\n{result.stdout}")
+        run("cmake", "--build", folder)
+        run(folder / "consumer_cu")
+
 
 def main():
     parser = argparse.ArgumentParser()

@@ -81,8 +81,8 @@ class BERTH_EXPORT Allocator {
   /// per-thread default stream, which is another one on each thread.
   [[nodiscard]] static Result<Allocator> borrow(abi::Context context, abi::Stream stream,
                                                 const Options& options = {});
-  /// Takes the caller's context (of `cuCtxCreate`) and stream over: both are destroyed when the last handle
-  /// and event is gone. On failure the caller keeps them.
+  /// Takes the caller's context (of `cuCtxCreate`) and stream over: the stream is destroyed with the last
+  /// handle, the context when the last event is gone as well. On failure the caller keeps them.
   [[nodiscard]] static Result<Allocator> adopt(abi::Context context, abi::Stream stream,
                                                const Options& options = {});
 

@@ -10,8 +10,7 @@ namespace berth::inline BERTH_ABI::cuda {
 
 /// The entry points of NVIDIA's driver that berth calls: a plain table, so that a test, or a tool that
 /// watches calls, can hand in its own. Members are the driver's names without `cu`, in snake case (cuda.h
-/// makes macros of the names themselves). All of the same version of the interface as in
-/// `src/cuda/entries.hpp`.
+/// makes macros of the names themselves). Signatures are those of CUDA 11.4, and older where that is enough.
 ///
 /// Those of the last group are null when the driver lacks them; all others are there.
 struct Driver {
