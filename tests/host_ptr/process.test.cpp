@@ -86,7 +86,8 @@ TEST_CASE("child: links outlive main", "[.]") {
 }
 
 TEST_CASE("a static link may be destroyed after main: no driver is called") {
-  const auto child = native::run_child("child: links outlive main");
+  // What cannot be given back to a driver any more is left to the end of the process, which is no leak.
+  const auto child = native::run_child("child: links outlive main", {"ASAN_OPTIONS=detect_leaks=0"});
   INFO(child.output);
   CHECK(child.status == 0);
   for (const char* line : {"main is over", "late links: done"}) {
