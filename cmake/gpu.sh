@@ -40,8 +40,14 @@ build() {
   grep -c 'warning:' "$folder/build.log" | sed 's/$/ warnings/'
 }
 
-# One test at a time: they measure the device's free memory, and fill it.
-run_tests() { (cd "$folder" && ctest -L real-cuda --output-on-failure --no-tests=error); }
+# One test at a time: they measure the device's free memory, and fill it. All of them skipped is a failure.
+run_tests() {
+  (cd "$folder" && ctest -L real-cuda --output-on-failure --no-tests=error > test.log 2>&1)
+  status=$?
+  cat "$folder/test.log"
+  grep -q '   Passed ' "$folder/test.log" || { echo "no test ran: is there a driver?"; return 1; }
+  return $status
+}
 
 sanitize() {
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2> /dev/null) ||

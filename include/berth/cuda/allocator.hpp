@@ -61,7 +61,8 @@ struct Options {
 /// to 64 bytes that no other link covers: it is registered (`cuMemHostRegister`), and memory that somebody
 /// else registered is `overlap`.
 ///
-/// `copyin` and `copyout` return when the copy is done; `transfer`, `fill` and `zero` are queued. `free`
+/// `copyin` and `copyout` return when the copy is done; `transfer`, `fill` and `zero` are queued, but for
+/// pinned memory, which the driver may fill before it returns (CUDA, "API synchronization behavior"). `free`
 /// waits for what the allocator's stream, this handle's and the recorded ones hold: `cuMemFree` "may perform
 /// implicit synchronization" (cuda.h) and may not. An adaptor that keeps freed blocks spares that. `map`
 /// gives the bytes themselves where the host has them (`host`), else a copy on the heap that is written back
