@@ -30,10 +30,15 @@ constexpr std::uint64_t max_host_bytes = std::numeric_limits<std::ptrdiff_t>::ma
 
 std::shared_ptr<Instance> make_instance(std::shared_ptr<const Context> context, abi::Stream stream,
                                         bool owns_stream, const DeviceDescription& description) {
-  auto instance = std::make_shared<Instance>(std::move(context), stream, owns_stream);
-  instance->device = description.key;
-  instance->total_bytes = description.total_bytes;
-  return instance;
+  const AllocatorInfo info{.backend = backend,
+                           .instance = next_instance_id(),
+                           .device = description.key,
+                           .alignment = alignment,
+                           .granularity = alignment,
+                           .max_bytes = description.total_bytes,
+                           .total_bytes = description.total_bytes,
+                           .shares_host_memory = false};
+  return std::make_shared<Instance>(std::move(context), stream, owns_stream, info);
 }
 
 // `invalid_argument` unless the stream is one of the context's, which is current.
@@ -206,23 +211,14 @@ Result<Allocator> Allocator::use(abi::Context native, abi::Stream stream, const 
       make_instance(std::move(context), stream, adopts && !detail::is_default(stream), *description), stream);
 }
 
-AllocatorInfo Allocator::info() const {
-  return {.backend = backend,
-          .instance = instance_->id,
-          .device = instance_->device,
-          .alignment = alignment,
-          .granularity = alignment,
-          .max_bytes = instance_->total_bytes,
-          .total_bytes = instance_->total_bytes,
-          .shares_host_memory = false};
-}
+AllocatorInfo Allocator::info() const { return instance_->info; }
 
 Result<CudaBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) {
   const Context& context = *instance_->context;
   if (auto usable = context.usable("alloc"); !usable) return fail(usable.error());
-  if (nbytes == 0) return CudaBuffer(nullptr, 0, 0, instance_->id, false);
+  if (nbytes == 0) return CudaBuffer(nullptr, 0, 0, instance_->info.instance, false);
   if (auto right = check_spec(spec, nbytes); !right) return fail(right.error());
-  const std::uint64_t maximum = spec.host ? max_host_bytes : instance_->total_bytes;
+  const std::uint64_t maximum = spec.host ? max_host_bytes : instance_->info.total_bytes;
   if (nbytes > maximum) {
     return fail(Error(Errc::exceeds_device_maximum, backend).in("alloc").asking(nbytes).limited_to(maximum));
   }
@@ -255,11 +251,11 @@ Result<CudaBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) 
       return fail(Error(zeroed.error()).asking(nbytes));
     }
   }
-  return CudaBuffer(*block, memory->address, nbytes, instance_->id, false);
+  return CudaBuffer(*block, memory->address, nbytes, instance_->info.instance, false);
 }
 
 void Allocator::free(CudaBuffer buf, std::size_t /*nbytes*/, const BufferSpec& /*spec*/) noexcept {
-  if (!process::may_release() || !checks::freeable(buf, info()) || buf.block_ == nullptr) return;
+  if (!process::may_release() || !checks::freeable(buf, instance_->info) || buf.block_ == nullptr) return;
   Block& block = *buf.block_;
   if (!block.maps.empty()) report(Error(Errc::mapped, backend).in("free").asking(buf.nbytes()));
   const Context& context = *instance_->context;
@@ -277,7 +273,7 @@ Result<void> Allocator::copyin(const CudaBuffer& buf, std::span<const std::byte>
   constexpr const char* call = "copyin";
   const Context& context = *instance_->context;
   if (auto usable = context.usable(call); !usable) return usable;
-  if (auto inside = checks::access(buf, src.size(), 0, info(), call); !inside) return inside;
+  if (auto inside = checks::access(buf, src.size(), 0, instance_->info, call); !inside) return inside;
   if (src.empty()) return {};
   if (auto unmapped = buf.block_->check_unmapped(buf.address(), src.size(), true, call); !unmapped)
     return unmapped;
@@ -290,7 +286,7 @@ Result<void> Allocator::copyout(std::span<std::byte> dst, const CudaBuffer& buf)
   constexpr const char* call = "copyout";
   const Context& context = *instance_->context;
   if (auto usable = context.usable(call); !usable) return usable;
-  if (auto inside = checks::access(buf, dst.size(), 0, info(), call); !inside) return inside;
+  if (auto inside = checks::access(buf, dst.size(), 0, instance_->info, call); !inside) return inside;
   if (dst.empty()) return {};
   if (auto unmapped = buf.block_->check_unmapped(buf.address(), dst.size(), false, call); !unmapped)
     return unmapped;
@@ -301,7 +297,7 @@ Result<void> Allocator::copyout(std::span<std::byte> dst, const CudaBuffer& buf)
 
 Result<std::uintptr_t> Allocator::addr(const CudaBuffer& buf) {
   if (auto usable = instance_->context->usable("addr"); !usable) return fail(usable.error());
-  if (auto owned = checks::own(buf, info(), "addr"); !owned) return fail(owned.error());
+  if (auto owned = checks::own(buf, instance_->info, "addr"); !owned) return fail(owned.error());
   return buf.nbytes() == 0 ? 0 : static_cast<std::uintptr_t>(buf.address());
 }
 
@@ -315,16 +311,16 @@ Result<void> Allocator::synchronize() {
 
 Result<CudaBuffer> Allocator::offset(const CudaBuffer& buf, std::size_t nbytes, std::size_t byte_offset) {
   if (auto usable = instance_->context->usable("offset"); !usable) return fail(usable.error());
-  if (auto inside = checks::access(buf, nbytes, byte_offset, info(), "offset"); !inside)
+  if (auto inside = checks::access(buf, nbytes, byte_offset, instance_->info, "offset"); !inside)
     return fail(inside.error());
-  return CudaBuffer(buf.block_, buf.address() + byte_offset, nbytes, instance_->id, true);
+  return CudaBuffer(buf.block_, buf.address() + byte_offset, nbytes, instance_->info.instance, true);
 }
 
 Result<void> Allocator::fill(const CudaBuffer& buf, std::byte value) {
   constexpr const char* call = "fill";
   const Context& context = *instance_->context;
   if (auto usable = context.usable(call); !usable) return usable;
-  if (auto owned = checks::own(buf, info(), call); !owned) return owned;
+  if (auto owned = checks::own(buf, instance_->info, call); !owned) return owned;
   if (buf.nbytes() == 0) return {};
   if (auto unmapped = buf.block_->check_unmapped(buf.address(), buf.nbytes(), true, call); !unmapped)
     return unmapped;
@@ -340,7 +336,7 @@ Result<Mapping> Allocator::map(const CudaBuffer& buf, Access access, std::size_t
   constexpr const char* call = "map";
   const Context& context = *instance_->context;
   if (auto usable = context.usable(call); !usable) return fail(usable.error());
-  if (auto inside = checks::access(buf, nbytes, byte_offset, info(), call); !inside)
+  if (auto inside = checks::access(buf, nbytes, byte_offset, instance_->info, call); !inside)
     return fail(inside.error());
   if (nbytes == 0) return Mapping();
   const Current current(context);
@@ -375,7 +371,7 @@ Result<Allocator> Allocator::on(const Queue& queue) {
 }
 
 Result<void> Allocator::record_use(const CudaBuffer& buf, const Queue& queue) {
-  if (auto owned = checks::own(buf, info(), "record_use"); !owned) return owned;
+  if (auto owned = checks::own(buf, instance_->info, "record_use"); !owned) return owned;
   const auto stream = same_context(queue, "record_use");
   if (!stream) return fail(stream.error());
   if (buf.block_ != nullptr) buf.block_->used_on(*stream);
@@ -435,7 +431,7 @@ Result<CudaBuffer> Allocator::take(abi::DevicePtr address, std::size_t nbytes, b
   const Memory memory{.kind = adopts ? Memory::Kind::device : Memory::Kind::external, .address = address};
   auto* const block = new (std::nothrow) Block(*instance_, memory, nbytes, HostRange());
   if (block == nullptr) return fail(Error(Errc::out_of_memory, "host").in(call).asking(sizeof(Block)));
-  return CudaBuffer(block, address, nbytes, instance_->id, false);
+  return CudaBuffer(block, address, nbytes, instance_->info.instance, false);
 }
 
 Result<CudaBuffer> Allocator::adopt(abi::DevicePtr address, std::size_t nbytes) {

@@ -31,6 +31,7 @@ void Memory::release(const Context& context) const noexcept {
 void Block::used_on(abi::Stream stream) {
   const MutexLock lock(mutex_);
   if (std::ranges::find(streams_, stream) == streams_.end()) streams_.push_back(stream);
+  has_streams_.store(true, std::memory_order_release);
 }
 
 void Block::settle(abi::Stream stream) noexcept {
@@ -41,7 +42,7 @@ void Block::settle(abi::Stream stream) noexcept {
   };
   bool settled = wait(instance.stream);
   if (stream != instance.stream) settled = wait(stream) && settled;
-  {
+  if (has_streams_.load(std::memory_order_acquire)) {
     const MutexLock lock(mutex_);
     for (const abi::Stream used : streams_) settled = wait(used) && settled;
   }

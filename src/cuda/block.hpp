@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <berth/core/allocator.hpp>
 #include <berth/core/host_range.hpp>
-#include <berth/core/identity.hpp>
 #include <berth/core/mutex.hpp>
 
 #include <atomic>
@@ -18,8 +18,9 @@ namespace berth::inline BERTH_ABI::cuda::detail {
 
 /// What the copies of an allocator share.
 struct Instance {
-  Instance(std::shared_ptr<const Context> works_in, abi::Stream orders_on, bool owns) noexcept
-      : context(std::move(works_in)), stream(orders_on), owns_stream(owns), id(next_instance_id()) {}
+  Instance(std::shared_ptr<const Context> works_in, abi::Stream orders_on, bool owns,
+           const AllocatorInfo& tells) noexcept
+      : context(std::move(works_in)), stream(orders_on), owns_stream(owns), info(tells) {}
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
   ~Instance();
@@ -27,9 +28,7 @@ struct Instance {
   const std::shared_ptr<const Context> context;
   const abi::Stream stream;  ///< the one it was made with
   const bool owns_stream;
-  const InstanceId id;
-  DeviceKey device;
-  std::uint64_t total_bytes = 0;
+  const AllocatorInfo info;
   StagingShelf staging;
 };
 
@@ -93,6 +92,7 @@ class Block {
   bool kept_ = false;
   Mutex mutex_;
   std::vector<abi::Stream> streams_ BERTH_GUARDED_BY(mutex_);
+  std::atomic<bool> has_streams_{false};
 };
 
 }  // namespace berth::inline BERTH_ABI::cuda::detail

@@ -88,7 +88,8 @@ Result<DiskCopy> Allocator::copy_from_disk(const CudaBuffer& dest, const FileExt
                                            std::size_t nbytes) {
   const detail::Context& context = *instance_->context;
   if (auto usable = context.usable(call); !usable) return fail(usable.error());
-  if (auto inside = checks::access(dest, nbytes, 0, info(), call); !inside) return fail(inside.error());
+  if (auto inside = checks::access(dest, nbytes, 0, instance_->info, call); !inside)
+    return fail(inside.error());
   if (auto inside = io::check_extent(extent, nbytes, 0, backend, call); !inside) return fail(inside.error());
   if (nbytes == 0) return DiskCopy{};
   if (auto unmapped = dest.block_->check_unmapped(dest.address(), nbytes, true, call); !unmapped)

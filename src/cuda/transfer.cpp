@@ -45,7 +45,7 @@ Result<void> Allocator::transfer(const CudaBuffer& dest, const CudaBuffer& src, 
   constexpr const char* call = "transfer";
   const Context& context = *instance_->context;
   if (auto usable = context.usable(call); !usable) return usable;
-  if (auto inside = checks::access(dest, nbytes, 0, info(), call); !inside) return inside;
+  if (auto inside = checks::access(dest, nbytes, 0, instance_->info, call); !inside) return inside;
   if (auto inside = checks::range(nbytes, 0, src.nbytes(), backend, call); !inside) return inside;
   if (nbytes == 0) return {};
   const detail::Instance& from = src.block_->instance;
