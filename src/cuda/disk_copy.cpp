@@ -105,7 +105,7 @@ Result<DiskCopy> Allocator::copy_from_disk(const CudaBuffer& dest, const FileExt
   }
   StagedRead read(context, *staging, stream_);
   auto copied = read.run(dest.address(), extent, nbytes);
-  if (copied) {
+  if (copied && staging->pinned()) {
     instance_->staging.put(std::move(staging));
   } else if (!read.settled()) {
     staging->keep();

@@ -10,11 +10,13 @@ Result<std::unique_ptr<Staging>> Staging::make(const Context& context) {
   if (!staging) return fail(Error(Errc::out_of_memory, "host").in("copy_from_disk").asking(sizeof(Staging)));
   for (Chunk& chunk : staging->chunks_) {
     void* memory = nullptr;
-    if (auto made =
-            context.check(context.driver.mem_host_alloc(&memory, chunk_bytes, abi::memhostalloc_portable),
-                          "cuMemHostAlloc");
-        !made) {
-      return fail(Error(made.error()).asking(chunk_bytes));
+    const abi::Status status =
+        context.driver.mem_host_alloc(&memory, chunk_bytes, abi::memhostalloc_portable);
+    chunk.pinned = status != abi::out_of_memory;
+    if (!chunk.pinned) memory = new (std::nothrow) std::byte[chunk_bytes];
+    if (chunk.pinned || memory == nullptr) {
+      if (auto made = context.check(status, "cuMemHostAlloc"); !made)
+        return fail(Error(made.error()).asking(chunk_bytes));
     }
     chunk.bytes = static_cast<std::byte*>(memory);
     auto event = OwnedEvent::make(context);
@@ -25,6 +27,9 @@ Result<std::unique_ptr<Staging>> Staging::make(const Context& context) {
 }
 
 Staging::~Staging() {
+  for (Chunk& chunk : chunks_) {
+    if (!chunk.pinned) delete[] std::exchange(chunk.bytes, nullptr);
+  }
   if (!process::may_release() || context_.lost()) return;
   const Current current(context_);
   if (!current.entered_or_told()) return;

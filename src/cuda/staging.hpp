@@ -13,8 +13,9 @@
 
 namespace berth::inline BERTH_ABI::cuda::detail {
 
-/// Two chunks of pinned host memory, and an event for each: the end of the copy out of it. The context must
-/// outlive it, and no copy may be under way when it goes.
+/// Two chunks of pinned host memory, and an event for each: the end of the copy out of it. Where no memory
+/// can be pinned a chunk is from the heap: the driver stages a copy out of it. The context must outlive it,
+/// and no copy may be under way when it goes.
 class Staging {
  public:
   static constexpr std::size_t chunk_bytes = std::size_t{4} << 20U;
@@ -28,6 +29,7 @@ class Staging {
   [[nodiscard]] std::span<std::byte> chunk(std::size_t i) const noexcept {
     return {chunks_[i].bytes, chunk_bytes};
   }
+  [[nodiscard]] bool pinned() const noexcept { return chunks_[0].pinned && chunks_[1].pinned; }
   /// The driver may be reading the chunks for ever: they are not given back.
   void keep() noexcept {
     for (Chunk& chunk : chunks_) chunk.bytes = nullptr;
@@ -37,6 +39,7 @@ class Staging {
  private:
   struct Chunk {
     std::byte* bytes = nullptr;
+    bool pinned = false;
     OwnedEvent copied;
   };
 

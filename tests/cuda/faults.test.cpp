@@ -248,12 +248,22 @@ TEST_CASE("each driver call fails in turn: told once, by its name, and nothing i
   const std::uint64_t calls = calls_of_a_run();
   CHECK(calls > 100);
   const Status status = GENERATE(native::abi::out_of_memory, native::abi::unknown);
+  int staged_on_the_heap = 0;
   for (std::uint64_t nth = 1; nth <= calls; ++nth) {
     const Run run({.symbol = {}, .nth = nth, .times = 1, .status = status});
     INFO("call " << nth << " of " << calls << ": " << text(run));
     REQUIRE(run.failed == 1);
     CHECK(run.told.right_bytes);
     CHECK(run.late_reports.empty());
+    // A disk copy goes on without pinned memory.
+    const bool went_on = run.entry == "cuMemHostAlloc" && status == native::abi::out_of_memory &&
+                         run.told.returned.empty() && run.reported.empty();
+    if (went_on) {
+      ++staged_on_the_heap;
+      CHECK(run.violations.empty());
+      CHECK(run.balance == fake_cuda::Balance{});
+      continue;
+    }
     REQUIRE(run.told.returned.size() + run.reported.size() == 1);
     if (run.told.returned.empty()) {
       // What the driver refused to take back stays until its context ends.
@@ -269,6 +279,7 @@ TEST_CASE("each driver call fails in turn: told once, by its name, and nothing i
       CHECK(to_string(error.code()) == to_string(expected));
     }
   }
+  CHECK(staged_on_the_heap == (status == native::abi::out_of_memory ? 2 : 0));
   CHECK(calls_of_a_run() == calls);
 }
 

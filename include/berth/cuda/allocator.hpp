@@ -101,7 +101,8 @@ class BERTH_EXPORT Allocator {
   /// with another table of entry points is `wrong_allocator`.
   [[nodiscard]] Result<void> transfer(const CudaBuffer& dest, const CudaBuffer& src, std::size_t nbytes);
   /// Through two pinned chunks of 4 MiB, one of which is read while the other is copied
-  /// (`DiskCopy::buffered`). The chunks are made when first needed and kept for the next copy.
+  /// (`DiskCopy::buffered`). The chunks are made when first needed and kept for the next copy; where no
+  /// memory can be pinned they are of the heap, and go at once.
   [[nodiscard]] Result<DiskCopy> copy_from_disk(const CudaBuffer& dest, const FileExtent& extent,
                                                 std::size_t nbytes);
   [[nodiscard]] Result<DiskCopy> load(std::span<const LoadRange<CudaBuffer>> ranges,
