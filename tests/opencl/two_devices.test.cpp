@@ -85,15 +85,17 @@ TEST_CASE("bad lists of devices are refused") {
   CHECK(outcome(opencl::Allocator::open(with_null)) == "invalid_argument");
 }
 
-TEST_CASE("each of the devices conforms") {
+TEST_CASE("each of the devices conforms, packed and under adaptors too") {
   const std::size_t index = GENERATE(0U, 1U);
-  berth_test::require_conformance<opencl::Allocator>(
+  const Skips typed{"alignment", "buffers_of_another_backend", "above_4_gib"};
+  const Skips packed{"alignment", "above_4_gib"};
+  berth_test::require_conformance_in_every_form<opencl::Allocator>(
       [index]() -> Result<opencl::Allocator> {
         auto opened = opencl::Allocator::open(two_devices());
         if (!opened) return fail(opened.error());
         return std::move((*opened)[index]);
       },
-      Skips{"alignment", "buffers_of_another_backend", "above_4_gib"});
+      typed, packed);
 }
 
 TEST_CASE("bytes move between the devices, views at odd offsets too") {
