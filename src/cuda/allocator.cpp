@@ -216,7 +216,7 @@ AllocatorInfo Allocator::info() const { return instance_->info; }
 Result<CudaBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) {
   const Context& context = *instance_->context;
   if (auto usable = context.usable("alloc"); !usable) return fail(usable.error());
-  if (nbytes == 0) return CudaBuffer(nullptr, 0, 0, instance_->info.instance, false);
+  if (nbytes == 0) return CudaBuffer(nullptr, 0, 0, instance_->info.instance, false, false);
   if (auto right = check_spec(spec, nbytes); !right) return fail(right.error());
   const std::uint64_t maximum = spec.host ? max_host_bytes : instance_->info.total_bytes;
   if (nbytes > maximum) {
@@ -251,7 +251,8 @@ Result<CudaBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) 
       return fail(Error(zeroed.error()).asking(nbytes));
     }
   }
-  return CudaBuffer(*block, memory->address, nbytes, instance_->info.instance, false);
+  return CudaBuffer(*block, memory->address, nbytes, instance_->info.instance, false,
+                    spec.external_ptr != nullptr);
 }
 
 void Allocator::free(CudaBuffer buf, std::size_t /*nbytes*/, const BufferSpec& /*spec*/) noexcept {
@@ -313,7 +314,8 @@ Result<CudaBuffer> Allocator::offset(const CudaBuffer& buf, std::size_t nbytes, 
   if (auto usable = instance_->context->usable("offset"); !usable) return fail(usable.error());
   if (auto inside = checks::access(buf, nbytes, byte_offset, instance_->info, "offset"); !inside)
     return fail(inside.error());
-  return CudaBuffer(buf.block_, buf.address() + byte_offset, nbytes, instance_->info.instance, true);
+  return CudaBuffer(buf.block_, buf.address() + byte_offset, nbytes, instance_->info.instance, true,
+                    buf.shared_);
 }
 
 Result<void> Allocator::fill(const CudaBuffer& buf, std::byte value) {
@@ -431,7 +433,7 @@ Result<CudaBuffer> Allocator::take(abi::DevicePtr address, std::size_t nbytes, b
   const Memory memory{.kind = adopts ? Memory::Kind::device : Memory::Kind::external, .address = address};
   auto* const block = new (std::nothrow) Block(*instance_, memory, nbytes, HostRange());
   if (block == nullptr) return fail(Error(Errc::out_of_memory, "host").in(call).asking(sizeof(Block)));
-  return CudaBuffer(block, address, nbytes, instance_->info.instance, false);
+  return CudaBuffer(block, address, nbytes, instance_->info.instance, false, true);
 }
 
 Result<CudaBuffer> Allocator::adopt(abi::DevicePtr address, std::size_t nbytes) {

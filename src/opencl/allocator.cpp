@@ -49,9 +49,11 @@ Result<void> place_in_context(detail::Instance& instance) {
   if (auto asked = get(0, nullptr); !asked) return asked;
   std::vector<cl_device_id> devices(nbytes / sizeof(cl_device_id));
   if (auto got = get(nbytes, devices.data()); !got) return got;
+  const auto place = std::ranges::find(devices, instance.device);
+  // A queue may be on a part of a device (clCreateSubDevices), for which the driver tells no address.
+  if (place == devices.end()) instance.device_addresses = false;
   instance.context_devices = devices.size();
-  instance.device_index =
-      static_cast<std::size_t>(std::ranges::find(devices, instance.device) - devices.begin());
+  instance.device_index = static_cast<std::size_t>(place - devices.begin());
   return {};
 }
 
@@ -226,7 +228,7 @@ Result<ClBuffer> Allocator::wrap(std::span<std::byte> bytes, const WrapOptions& 
 
 Result<ClBuffer> Allocator::make(std::size_t nbytes, const BufferSpec& spec, const WrapOptions& wrap) {
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
-  if (nbytes == 0) return ClBuffer(nullptr, 0, 0, instance_->id, false);
+  if (nbytes == 0) return ClBuffer(nullptr, 0, 0, instance_->id, false, false);
   if (auto right = check_spec(spec, nbytes, wrap.alignment, instance_->quirks); !right)
     return fail(right.error());
   if (nbytes > instance_->max_bytes) {
@@ -272,7 +274,7 @@ Result<ClBuffer> Allocator::make(std::size_t nbytes, const BufferSpec& spec, con
   if (block == nullptr) {
     return fail(Error(Errc::out_of_memory, "host").in("alloc").asking(sizeof(detail::Block)));
   }
-  return ClBuffer(block, 0, nbytes, instance_->id, false);
+  return ClBuffer(block, 0, nbytes, instance_->id, false, spec.external_ptr != nullptr);
 }
 
 void Allocator::free(ClBuffer buf, std::size_t /*nbytes*/, const BufferSpec& /*spec*/) noexcept {
@@ -296,7 +298,7 @@ Result<ClBuffer> Allocator::offset(const ClBuffer& buf, std::size_t nbytes, std:
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   if (auto inside = checks::access(buf, nbytes, byte_offset, info(), "offset"); !inside)
     return fail(inside.error());
-  return ClBuffer(buf.block_, buf.byte_offset() + byte_offset, nbytes, instance_->id, true);
+  return ClBuffer(buf.block_, buf.byte_offset() + byte_offset, nbytes, instance_->id, true, buf.shared_);
 }
 
 cl_context Allocator::context() const noexcept { return instance_->context.get(); }

@@ -101,6 +101,13 @@ Block::~Block() {
   if (external == nullptr || !root) return;
   deletes = opencl::release(root.release()) && deletes;
   if (!deletes) return;
+  {
+    // Not left to the callback's thread, on which no queue may be released (OpenCL 3.0,
+    // clSetMemObjectDestructorCallback).
+    std::vector<Queue> queues;
+    const MutexLock lock(external->mutex);
+    queues.swap(external->queues);
+  }
   external->deleted.wait(false, std::memory_order_acquire);
   // The callback may still hold its share for a moment; the range is free for another link now.
   external->claim = HostRange();

@@ -84,6 +84,8 @@ Result<DiskCopy> read_staged(const detail::Staging& staging, cl_command_queue qu
   }
   settle(copies[next]);  // the older one first
   settle(copies[1 - next]);
+  // A wait that failed says nothing of its copy, which may still read the chunk.
+  if (!in_place) static_cast<void>(clFinish(queue));
   if (!state) return fail(Error(state.error()).asking(nbytes).after(arrived));
   return DiskCopy{.buffered = nbytes};
 }

@@ -204,8 +204,10 @@ Result<Mapping> Allocator::map(const ClBuffer& buf, Access access, std::size_t n
         auto unmapped = check(
             clEnqueueUnmapMemObject(live.queue, live.block->root.get(), bytes.data(), 0, nullptr, nullptr),
             "clEnqueueUnmapMemObject", Doing::moving);
-        live.block->end_map(live.byte_offset, bytes.size(), unmapped.has_value());
-        if (unmapped) unmapped = check(clFlush(live.queue), "clFlush", Doing::moving);
+        const bool taken = unmapped.has_value();
+        // Submitted before the block may go: its end can wait for the driver, which waits for the unmap.
+        if (taken) unmapped = check(clFlush(live.queue), "clFlush", Doing::moving);
+        live.block->end_map(live.byte_offset, bytes.size(), taken);
         return unmapped;
       });
 }

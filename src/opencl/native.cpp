@@ -51,7 +51,7 @@ Result<ClBuffer> Allocator::take(cl_mem mem, bool retain) {
     return fail(Error(Errc::out_of_memory, "host").in(call).asking(sizeof(detail::Block)));
   if (sub_buffer) block->keep(origin, *nbytes, std::move(sub_buffer));
   if (!retain) release(mem);
-  return ClBuffer(block, origin, *nbytes, instance_->id, false);
+  return ClBuffer(block, origin, *nbytes, instance_->id, false, true);
 }
 
 Result<ClBuffer> Allocator::adopt(cl_mem mem) { return take(mem, false); }
@@ -66,7 +66,7 @@ Result<ClBuffer> Allocator::carve(const ClBuffer& buf, std::size_t nbytes, std::
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   if (auto inside = checks::access(buf, nbytes, byte_offset, info(), "carve"); !inside)
     return fail(inside.error());
-  if (nbytes == 0) return ClBuffer(nullptr, 0, 0, instance_->id, false);
+  if (nbytes == 0) return ClBuffer(nullptr, 0, 0, instance_->id, false, false);
   if (buf.block_->parent != nullptr) {
     return fail(
         Error(Errc::unsupported, backend).in("carve").asking(nbytes).because("the buffer is carved itself"));
@@ -84,7 +84,7 @@ Result<ClBuffer> Allocator::carve(const ClBuffer& buf, std::size_t nbytes, std::
   auto* block = new (std::nothrow) detail::Block(*buf.block_, std::move(*mem), nbytes);
   if (block == nullptr)
     return fail(Error(Errc::out_of_memory, "host").in("carve").asking(sizeof(detail::Block)));
-  return ClBuffer(block, 0, nbytes, instance_->id, false);
+  return ClBuffer(block, 0, nbytes, instance_->id, false, true);
 }
 
 Result<KernelArg> Allocator::kernel_arg(const ClBuffer& buf) {

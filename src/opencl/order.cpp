@@ -4,6 +4,8 @@
 #include <berth/core/process.hpp>
 #include <berth/opencl/allocator.hpp>
 
+#include <algorithm>
+
 #include "block.hpp"
 #include "query.hpp"
 #include "stream.hpp"
@@ -63,11 +65,15 @@ Result<void> Allocator::record_use(const ClBuffer& buf, const Queue& queue) {
   if (!native) return fail(native.error());
   // The driver itself keeps an object until the commands that use it are done, on whatever queue (OpenCL 3.0,
   // clReleaseMemObject). Only memory of the caller's, which free has to wait for, needs the queues by name.
-  if (buf.block_ != nullptr && buf.block_->external != nullptr) {
-    auto own = retained_queue(*native);
-    if (!own) return fail(own.error());
-    const MutexLock lock(buf.block_->external->mutex);
-    buf.block_->external->queues.push_back(std::move(*own));
+  if (buf.block_ == nullptr) return {};
+  const detail::Block& whole = buf.block_->parent != nullptr ? *buf.block_->parent : *buf.block_;
+  detail::External* const external = whole.external.get();
+  if (external == nullptr) return {};
+  auto own = retained_queue(*native);
+  if (!own) return fail(own.error());
+  const MutexLock lock(external->mutex);
+  if (std::ranges::find(external->queues, *own) == external->queues.end()) {
+    external->queues.push_back(std::move(*own));
   }
   return {};
 }

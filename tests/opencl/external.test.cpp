@@ -325,6 +325,25 @@ TEST_CASE("views and copies work inside a wrap") {
   CHECK(std::ranges::equal(pages.bytes().subspan(1501), std::span(bytes).subspan(1501)));
 }
 
+TEST_CASE("a queue recorded for each launch is kept once; of a carved part, too") {
+  Wrap fixture;
+  native::Stream& stream = fixture.stream;
+  const auto second = stream.another_queue();
+  const native::Pages pages(page);
+  const ClBuffer buf = fixture.wrapped(pages.data(), page);
+  auto part = stream.allocator.carve(buf, 512, 0);
+  REQUIRE(message(part) == "ok");
+  const cl_uint before = native::references(second.get());
+  for (int launch = 0; launch < 100; ++launch) {
+    REQUIRE(message(stream.allocator.record_use(buf, opencl::borrow_queue(second))) == "ok");
+    REQUIRE(message(stream.allocator.record_use(*part, opencl::borrow_queue(second))) == "ok");
+  }
+  CHECK(native::references(second.get()) == before + 1);
+  stream.allocator.free(*part, 512);
+  fixture.free(buf, pages.data());
+  CHECK(native::settled(second.get(), before) == before);
+}
+
 TEST_CASE("an empty wrap claims nothing") {
   native::Stream stream;
   const native::Pages pages(page);

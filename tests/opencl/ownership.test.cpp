@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Whose references are whose: each count is exact before and after.
+#include <berth/adaptors/lru.hpp>
 #include <berth/core/buffer.hpp>
 #include <berth/opencl/allocator.hpp>
 #include <berth/opencl/queue.hpp>
@@ -245,6 +246,38 @@ TEST_CASE("a native buffer, adopted") {
   CHECK_FALSE(buf->is_view());
   stream.allocator.free(std::move(*buf), 3000);
   CHECK(settled(watched.get(), before - 1) == before - 1);
+}
+
+TEST_CASE("a cache keeps nothing that is not the allocator's alone") {
+  native::Stream stream;
+  auto cache = LruAllocator<opencl::Allocator>::create(stream.allocator);
+  REQUIRE(message(cache) == "ok");
+  constexpr std::size_t nbytes = 4096;
+  auto own = cache->alloc(nbytes);  // live, of the same key
+  REQUIRE(message(own) == "ok");
+
+  const auto mem = native::make_buffer(stream.context, nbytes);
+  const cl_uint before = references(mem.get());
+  auto borrowed = stream.allocator.borrow(mem);
+  REQUIRE(message(borrowed) == "ok");
+  CHECK(borrowed->block() == shared_block);
+  REQUIRE(message(cache->record_use(*borrowed, opencl::borrow_queue(stream.queue))) == "ok");
+  cache->free(*borrowed, nbytes);
+  CHECK(settled(mem.get(), before) == before);
+
+  auto carved = stream.allocator.carve(*own, 1024, 0);
+  REQUIRE(message(carved) == "ok");
+  cache->free(*carved, 1024);
+
+  const native::Pages pages(nbytes);
+  auto wrapped = stream.allocator.alloc(nbytes, {.external_ptr = pages.data()});
+  REQUIRE(message(wrapped) == "ok");
+  cache->free(*wrapped, nbytes);  // the spec does not say so, the buffer does
+
+  CHECK(cache->statistics().cached_blocks == 0);
+  CHECK(cache->statistics().live_bytes == nbytes);
+  cache->free(*own, nbytes);
+  CHECK(cache->statistics().cached_blocks == 1);
 }
 
 TEST_CASE("a native sub-buffer becomes its root and an offset") {

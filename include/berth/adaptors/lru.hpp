@@ -52,7 +52,9 @@ struct LruStatistics {
 
 /// Keeps freed blocks and hands them out again to requests of the same size and spec, the newest first. Idle
 /// bytes stay within a budget by freeing the oldest. `nolru`, `zero` and `external_ptr` bypass it, as does
-/// everything when the environment variable `BERTH_LRU` is "0" at construction.
+/// everything when the environment variable `BERTH_LRU` is "0" at construction, and what was adopted,
+/// borrowed or carved. Of blocks that the CPU can write the oldest goes first: it is the likeliest to be
+/// idle.
 ///
 /// When upstream runs out of memory it climbs the ladder of `reclaim::allocate`, and the last error says how
 /// much is live and cached.
@@ -103,8 +105,9 @@ class LruAllocator : public Forwarding<Upstream> {
 
   void free(buffer_type buf, std::size_t nbytes, const BufferSpec& spec = {}) noexcept {
     if (process::forked()) return;
-    const bool freeable = !buf.is_view() && buf.instance() == state_->info.instance;
+    const bool freeable = !buf.is_view() && buf.instance() == state_->info.instance && !is_shared(buf);
     if (!freeable || !state_->cacheable(nbytes, spec)) {
+      if (freeable) state_->forget_uses(buf);
       this->upstream().free(std::move(buf), nbytes, spec);
       if (freeable && nbytes != 0 && spec.external_ptr == nullptr) state_->freed(nbytes);
       return;
@@ -129,7 +132,7 @@ class LruAllocator : public Forwarding<Upstream> {
     auto handle = handle_on(queue);
     if (!handle) return fail(handle.error());
     if constexpr (BlockHandle<buffer_type>) {
-      if (buf.block() != 0) state_->used(buf.block(), *handle);
+      if (buf.block() != 0 && !is_shared(buf)) state_->used(buf.block(), *handle);
     }
     return {};
   }
@@ -137,6 +140,7 @@ class LruAllocator : public Forwarding<Upstream> {
   [[nodiscard]] Result<LruAllocator> on(const Queue& queue)
     requires QueueAllocator<Upstream>
   {
+    if (auto usable = process::not_forked(state_->info.backend); !usable) return fail(usable.error());
     auto handle = handle_on(queue);
     if (!handle) return fail(handle.error());
     return LruAllocator(state_->upstream(*handle), state_, *handle);
@@ -202,6 +206,7 @@ class LruAllocator : public Forwarding<Upstream> {
       if (spec.external_ptr == nullptr) seen_.live_bytes += nbytes;
     }
     [[nodiscard]] LruStatistics statistics() const noexcept {
+      if (process::forked()) return {};
       const MutexLock lock(mutex_);
       LruStatistics now = seen_;
       now.cached_blocks = blocks_.count();
@@ -241,9 +246,9 @@ class LruAllocator : public Forwarding<Upstream> {
       Node* node = nullptr;
       {
         const MutexLock lock(mutex_);
-        seen_.live_bytes -= std::min<std::uint64_t>(key.nbytes, seen_.live_bytes);
         node = blocks_.returning(key);
         if (node != nullptr) {
+          seen_.live_bytes -= std::min<std::uint64_t>(key.nbytes, seen_.live_bytes);
           node->buf.emplace(std::move(block));
           node->freed_by = std::move(own);
           node->others = std::move(others);
@@ -261,6 +266,7 @@ class LruAllocator : public Forwarding<Upstream> {
       release(evicted);
     }
     std::uint64_t evict_down_to(std::uint64_t bytes) noexcept {
+      if (process::forked()) return 0;  // another thread may have held the lock
       Node* evicted = nullptr;
       std::uint64_t before = 0;
       std::uint64_t after = 0;
@@ -339,6 +345,8 @@ class LruAllocator : public Forwarding<Upstream> {
       }
       return {};
     }
+
+    void forget_uses(const buffer_type& block) noexcept { static_cast<void>(uses_of(block)); }
 
     const AllocatorInfo info;
     const bool enabled;
@@ -421,11 +429,16 @@ class LruAllocator : public Forwarding<Upstream> {
     Node* node = state_->candidate(key, cpu_writable);
     if (node == nullptr) return std::nullopt;
     if (cpu_writable) {
-      if (!completed(*node)) {
+      const Result<bool> idle = completed(*node);
+      if (idle && !*idle) {
         state_->still_used(node);
         return std::nullopt;
       }
       state_->no_longer_used(node);
+      if (!idle) {  // its last use cannot be told, or has failed
+        state_->release(node);
+        return std::nullopt;
+      }
     } else if (!ordered(*node)) {
       state_->release(node);
       return std::nullopt;
@@ -462,12 +475,17 @@ class LruAllocator : public Forwarding<Upstream> {
     }
     return true;
   }
-  [[nodiscard]] static bool completed(const Node& node) noexcept {
-    const auto done = [](const Use& use) {
-      const auto complete = use.event.complete();
-      return complete && *complete;
-    };
-    return done(node.freed_by) && std::ranges::all_of(node.others, done);
+  [[nodiscard]] static Result<bool> completed(const Node& node) noexcept {
+    auto all = node.freed_by.event.complete();
+    for (const Use& use : node.others) {
+      if (!all || !*all) break;
+      all = use.event.complete();
+    }
+    return all;
+  }
+  [[nodiscard]] static bool is_shared(const buffer_type& buf) noexcept {
+    if constexpr (BlockHandle<buffer_type>) return buf.block() == shared_block;
+    return false;
   }
 
   [[nodiscard]] Result<std::size_t> handle_on(const Queue& queue)

@@ -4,6 +4,7 @@
 #include <berth/adaptors/forwarding.hpp>
 #include <berth/core/mutex.hpp>
 #include <berth/core/packed_allocator.hpp>
+#include <berth/core/process.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -54,6 +55,7 @@ class StatisticsAllocator : public Forwarding<Upstream> {
 
   [[nodiscard]] Result<buffer_type> alloc(std::size_t nbytes, const BufferSpec& spec = {}) {
     auto buf = this->upstream().alloc(nbytes, spec);
+    if (process::forked()) return buf;
     const MutexLock lock(state_->mutex);
     if (!buf) {
       ++state_->seen.failures;
@@ -65,6 +67,7 @@ class StatisticsAllocator : public Forwarding<Upstream> {
   }
 
   void free(buffer_type buf, std::size_t nbytes, const BufferSpec& spec = {}) noexcept {
+    if (process::forked()) return;
     const bool returned = counted(nbytes, spec) && !buf.is_view() && buf.instance() == this->info().instance;
     if (returned) {  // before upstream can hand the memory out again, which would raise the peak
       const MutexLock lock(state_->mutex);
@@ -108,11 +111,13 @@ class StatisticsAllocator : public Forwarding<Upstream> {
   }
 
   [[nodiscard]] Statistics statistics() const noexcept {
+    if (process::forked()) return {};
     const MutexLock lock(state_->mutex);
     return state_->seen;
   }
   /// Peaks become what is current; totals, failures and bytes moved start again from 0.
   void reset() noexcept {
+    if (process::forked()) return;
     const MutexLock lock(state_->mutex);
     const auto live = [](const Counter& counter) { return Counter{counter.current, counter.current, 0}; };
     state_->seen =
@@ -134,7 +139,7 @@ class StatisticsAllocator : public Forwarding<Upstream> {
 
   template <class T>
   Result<T> moved(Result<T> done, std::uint64_t Statistics::* counter, std::uint64_t nbytes) {
-    if (done) {
+    if (done && !process::forked()) {
       const MutexLock lock(state_->mutex);
       state_->seen.*counter += nbytes;
     }

@@ -62,9 +62,13 @@ concept BufferHandle = std::is_object_v<B> && requires(const B& buf) {
   { buf.is_view() } noexcept -> std::same_as<bool>;
 } && std::is_nothrow_move_constructible_v<B> && std::is_nothrow_destructible_v<B>;
 
+/// The `block()` of an allocation that is not its allocator's alone, but adopted, borrowed, wrapped or
+/// carved: no cache may keep it for another caller.
+inline constexpr std::uintptr_t shared_block = UINTPTR_MAX;
+
 /// A buffer that names its allocation: `block()` is the same for a root and its views, differs between the
-/// live allocations of an instance, and is 0 for an empty buffer. What an adaptor needs to remember something
-/// of a buffer.
+/// live allocations of an instance that are its own, and is 0 for an empty buffer. What an adaptor needs to
+/// remember something of a buffer.
 template <class B>
 concept BlockHandle = BufferHandle<B> && requires(const B& buf) {
   { buf.block() } noexcept -> std::same_as<std::uintptr_t>;

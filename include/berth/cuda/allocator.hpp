@@ -24,9 +24,11 @@ class CudaBuffer {
   [[nodiscard]] std::size_t nbytes() const noexcept { return nbytes_; }
   [[nodiscard]] InstanceId instance() const noexcept { return instance_; }
   [[nodiscard]] bool is_view() const noexcept { return view_; }
-  [[nodiscard]] std::uintptr_t block() const noexcept { return reinterpret_cast<std::uintptr_t>(block_); }
+  [[nodiscard]] std::uintptr_t block() const noexcept {
+    return shared_ ? shared_block : reinterpret_cast<std::uintptr_t>(block_);
+  }
   [[nodiscard]] CudaBuffer resized(std::size_t nbytes) const noexcept {
-    return {block_, address_, nbytes, instance_, view_};
+    return {block_, address_, nbytes, instance_, view_, shared_};
   }
   /// What a kernel takes; 0 when this is empty.
   [[nodiscard]] abi::DevicePtr address() const noexcept { return address_; }
@@ -35,15 +37,21 @@ class CudaBuffer {
 
  private:
   friend class Allocator;
-  CudaBuffer(detail::Block* block, abi::DevicePtr address, std::size_t nbytes, InstanceId instance,
-             bool view) noexcept
-      : block_(block), address_(address), nbytes_(nbytes), instance_(instance), view_(view) {}
+  CudaBuffer(detail::Block* block, abi::DevicePtr address, std::size_t nbytes, InstanceId instance, bool view,
+             bool shared) noexcept
+      : block_(block),
+        address_(address),
+        nbytes_(nbytes),
+        instance_(instance),
+        view_(view),
+        shared_(shared) {}
 
   detail::Block* block_;
   abi::DevicePtr address_;
   std::size_t nbytes_;
   InstanceId instance_;
   bool view_;
+  bool shared_;  // with the caller
 };
 
 /// How an allocator works.

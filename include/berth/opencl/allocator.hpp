@@ -27,9 +27,11 @@ class ClBuffer {
   [[nodiscard]] std::size_t nbytes() const noexcept { return nbytes_; }
   [[nodiscard]] InstanceId instance() const noexcept { return instance_; }
   [[nodiscard]] bool is_view() const noexcept { return view_; }
-  [[nodiscard]] std::uintptr_t block() const noexcept { return reinterpret_cast<std::uintptr_t>(block_); }
+  [[nodiscard]] std::uintptr_t block() const noexcept {
+    return shared_ ? shared_block : reinterpret_cast<std::uintptr_t>(block_);
+  }
   [[nodiscard]] ClBuffer resized(std::size_t nbytes) const noexcept {
-    return {block_, byte_offset_, nbytes, instance_, view_};
+    return {block_, byte_offset_, nbytes, instance_, view_, shared_};
   }
   /// Where this starts in `root()`.
   [[nodiscard]] std::size_t byte_offset() const noexcept { return byte_offset_; }
@@ -39,15 +41,21 @@ class ClBuffer {
 
  private:
   friend class Allocator;
-  ClBuffer(detail::Block* block, std::size_t byte_offset, std::size_t nbytes, InstanceId instance,
-           bool view) noexcept
-      : block_(block), byte_offset_(byte_offset), nbytes_(nbytes), instance_(instance), view_(view) {}
+  ClBuffer(detail::Block* block, std::size_t byte_offset, std::size_t nbytes, InstanceId instance, bool view,
+           bool shared) noexcept
+      : block_(block),
+        byte_offset_(byte_offset),
+        nbytes_(nbytes),
+        instance_(instance),
+        view_(view),
+        shared_(shared) {}
 
   detail::Block* block_;
   std::size_t byte_offset_;
   std::size_t nbytes_;
   InstanceId instance_;
   bool view_;
+  bool shared_;  // with the caller or another allocation
 };
 
 /// What a kernel takes for a buffer: a `cl_mem` and the bytes to add to it.

@@ -53,6 +53,7 @@ class IdleBlocks {
   struct Bucket {
     BlockKey key{};
     std::size_t references = 0;  // live blocks and idle ones of this key
+    std::size_t live = 0;
     Node* newest = nullptr;
     Node* oldest = nullptr;
   };
@@ -70,21 +71,22 @@ class IdleBlocks {
     Bucket& bucket = buckets_.try_emplace(key).first->second;
     bucket.key = key;
     ++bucket.references;
+    ++bucket.live;
     give_spare(new Node);
   }
   /// A block of that key was not allocated after all, or is gone from the cache's care.
   void forget(const BlockKey& key) noexcept {
-    if (const auto found = buckets_.find(key); found != buckets_.end()) {
-      delete take_spare();
-      unreference(found->second);
-    }
+    Bucket* const bucket = no_longer_live(key);
+    if (bucket == nullptr) return;
+    delete take_spare();
+    unreference(*bucket);
   }
   /// A node for a live block that comes back; null when no such block was expected.
   [[nodiscard]] Node* returning(const BlockKey& key) noexcept {
-    const auto found = buckets_.find(key);
-    if (found == buckets_.end()) return nullptr;
+    Bucket* const bucket = no_longer_live(key);
+    if (bucket == nullptr) return nullptr;
     Node* node = take_spare();
-    if (node != nullptr) node->bucket = &found->second;
+    node->bucket = bucket;
     return node;
   }
 
@@ -115,7 +117,7 @@ class IdleBlocks {
     node->buf.reset();
     node->freed_by = {};
     node->others.clear();
-    node->bucket = nullptr;
+    ++std::exchange(node->bucket, nullptr)->live;
     give_spare(node);
     return buf;
   }
@@ -150,10 +152,18 @@ class IdleBlocks {
 
  private:
   void give_spare(Node* node) noexcept { node->older = std::exchange(spares_, node); }
+  // There is one for each live block.
   [[nodiscard]] Node* take_spare() noexcept {
     Node* node = spares_;
-    if (node != nullptr) spares_ = std::exchange(node->older, nullptr);
+    spares_ = std::exchange(node->older, nullptr);
     return node;
+  }
+  // The bucket of a live block of that key, which it is no longer; null when none is live.
+  [[nodiscard]] Bucket* no_longer_live(const BlockKey& key) noexcept {
+    const auto found = buckets_.find(key);
+    if (found == buckets_.end() || found->second.live == 0) return nullptr;
+    --found->second.live;
+    return &found->second;
   }
   void unreference(Bucket& bucket) noexcept {
     if (--bucket.references == 0) buckets_.erase(buckets_.find(bucket.key));
