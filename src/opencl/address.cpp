@@ -45,7 +45,10 @@ Result<Handle<cl_mem>> make_buffer(const detail::Instance& instance, cl_mem_flag
     constexpr std::array<cl_mem_properties, 3> properties{mem_device_private_address, CL_TRUE, 0};
     mem = Handle<cl_mem>::adopt(
         clCreateBufferWithProperties(context, properties.data(), flags, nbytes, host_ptr, &status));
-  } else {
+  }
+  // Another device of the context may lack the extension.
+  if (!instance.device_addresses || status == CL_INVALID_PROPERTY) {
+    call = "clCreateBuffer";
     mem = Handle<cl_mem>::adopt(clCreateBuffer(context, flags, nbytes, host_ptr, &status));
   }
   if (status != CL_SUCCESS) return fail(error(status, call, Doing::allocating).asking(nbytes));

@@ -37,6 +37,13 @@ constexpr std::array table{
              [](const DeviceDescription& device) { return device.platform == "Oclgrind"; },
              "nothing: use it from one thread; `berth check` leaves out the laws about threads",
              "seen on 21.10: its emulator keeps its state in globals"},
+    QuirkRow{Quirk::failed_waits_succeed, "NVIDIA",
+             [](const DeviceDescription& device) { return device.platform == "NVIDIA CUDA"; },
+             "a wait asks the event itself, too",
+             "measured on 580.159.04: a user event with a negative status"},
+    QuirkRow{Quirk::racy_discovery, "PoCL",
+             [](const DeviceDescription& device) { return device.platform == "Portable Computing Language"; },
+             "discovery is serialised", "seen on 3.1"},
 };
 
 }  // namespace
@@ -55,6 +62,10 @@ std::string_view to_string(Quirk quirk) noexcept {
       return "events_order_queues_only";
     case Quirk::one_host_thread:
       return "one_host_thread";
+    case Quirk::failed_waits_succeed:
+      return "failed_waits_succeed";
+    case Quirk::racy_discovery:
+      return "racy_discovery";
   }
   return "";
 }

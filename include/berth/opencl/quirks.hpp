@@ -10,7 +10,8 @@
 #include <string_view>
 
 /// What drivers do otherwise than OpenCL says, or than one would expect: one table, with the source of each
-/// row and what berth does about it. The rest of the backend asks for a quirk, never for a vendor.
+/// row and what berth does about it. What is right on every driver is done on every driver; where a remedy
+/// has its price, the backend asks for the quirk, never for a vendor.
 namespace berth::inline BERTH_ABI::opencl {
 
 enum class Quirk : std::uint8_t {
@@ -21,6 +22,8 @@ enum class Quirk : std::uint8_t {
   events_order_queues_only,  ///< what a blocking call on one queue wrote, another may not see without an
                              ///< event
   one_host_thread,           ///< commands from two host threads crash it
+  failed_waits_succeed,      ///< clWaitForEvents says nothing of a command that failed
+  racy_discovery,            ///< threads that race into the first call break it
 };
 
 [[nodiscard]] BERTH_EXPORT std::string_view to_string(Quirk quirk) noexcept;
