@@ -25,15 +25,12 @@ bool copies_are_forced() noexcept {
 
 HostPtrFailure failure(HostPtrError error) { return HostPtrFailure(std::move(error)); }
 
-// What any backend would refuse, before one is asked.
-std::optional<Refusal> refusal_of(const HostMemory& memory, std::size_t alignment) {
+// What is no memory, not even to copy from.
+std::optional<Refusal> refusal_of(const HostMemory& memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data);
   Refusal refusal{.address = address, .nbytes = memory.nbytes, .detail = {}};
   if (memory.data == nullptr) {
     refusal.cause = Cause::null;
-  } else if (address % alignment != 0) {
-    refusal.cause = Cause::alignment;
-    refusal.limit = alignment;
   } else if (memory.nbytes > UINTPTR_MAX - address) {
     refusal.cause = Cause::size;
     refusal.limit = UINTPTR_MAX - address;
@@ -102,7 +99,9 @@ class Attaching {
     }
     const auto framework = device::find_framework(device_.framework());
     if (framework == nullptr) return failure(UnknownFramework{std::string(device_.framework())});
-    if (copies_are_forced() || core_.nbytes() == 0) return attach_copy();
+    if (core_.nbytes() == 0) return attach_copy();
+    if (const auto refusal = refusal_of(core_.memory())) return refused(*refusal);
+    if (copies_are_forced()) return attach_copy();
 
     const Location before = core_.location();
     auto linked = attach_link(framework->host_linker());
@@ -133,7 +132,13 @@ class Attaching {
                       .nbytes = memory.nbytes,
                       .detail = "the framework links no host memory"});
     }
-    if (const auto refusal = refusal_of(memory, alignment_)) return refused(*refusal);
+    if (const auto address = reinterpret_cast<std::uintptr_t>(memory.data); address % alignment_ != 0) {
+      return refused({.cause = Cause::alignment,
+                      .address = address,
+                      .nbytes = memory.nbytes,
+                      .limit = alignment_,
+                      .detail = {}});
+    }
     const device::LinkRequest request{
         {memory.data, memory.nbytes}, !memory.writable, alignment_, memory.block_bytes};
     if (options_.require_shared || options_.protect) {

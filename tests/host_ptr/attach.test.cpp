@@ -5,6 +5,7 @@
 #include <berth/host_ptr/host_ptr.hpp>
 
 #include <complex>
+#include <cstdlib>
 
 #include "support/state_table.hpp"
 #include "support/toy_framework.hpp"
@@ -154,17 +155,34 @@ TEST_CASE("what a linker says of the memory becomes a refusal, with its numbers"
 
 TEST_CASE("null with a length and a range that wraps are refused before the backend sees them") {
   toy::Framework framework;
+  REQUIRE(message(device::register_framework(host::framework())) == "ok");
+  const auto devices = host::framework()->devices();
+  REQUIRE(message(devices) == "ok");
   auto null = Vector<float>::over(BigArray<float>::over(std::span<float>(static_cast<float*>(nullptr), 16)));
-  const auto refused = error_of<Refused>(attach(null, framework.first));
-  CHECK(refused.reason.cause == Refusal::Cause::null);
-  CHECK(refused.reason.nbytes == 64);
-
   auto* const last = reinterpret_cast<float*>(UINTPTR_MAX - 4095);  // NOLINT: never touched
   auto wraps = Vector<float>::over(BigArray<float>::over(std::span(last, 2048)));
-  const auto too_long = error_of<Refused>(attach(wraps, framework.first));
-  CHECK(too_long.reason.cause == Refusal::Cause::size);
-  CHECK(too_long.reason.limit == 4095);
+  const auto check = [&](const Options& options) {
+    for (const Device& device : {framework.first, devices->front()}) {
+      const auto refused = error_of<Refused>(attach(null, device, options));
+      CHECK(refused.reason.cause == Refusal::Cause::null);
+      CHECK(refused.reason.nbytes == 64);
+      const auto too_long = error_of<Refused>(attach(wraps, device, options));
+      CHECK(too_long.reason.cause == Refusal::Cause::size);
+      CHECK(too_long.reason.limit == 4095);
+      for (auto* const vector : {&null, &wraps}) {
+        CHECK(vector->location() == Location{});
+        CHECK(vector->buffer(device) == nullptr);
+      }
+    }
+  };
+  check({});
+  check({.lenient = true});
+  check({.policy = Policy::copy});
+  REQUIRE(::setenv("BERTH_HOST_PTR", "copy", 1) == 0);
+  check({});
+  REQUIRE(::unsetenv("BERTH_HOST_PTR") == 0);
   CHECK(framework.links->live == 0);
+  device::unregister_framework("Native");
 }
 
 TEST_CASE("alignment is 64 and the element's, leniently the element's alone") {

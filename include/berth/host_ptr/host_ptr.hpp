@@ -33,7 +33,8 @@ enum class Policy : std::uint8_t {
   copy,   ///< `attach` makes a buffer of its own, kept current by the same calls with the same results
 };
 
-/// How to attach. The environment variable `BERTH_HOST_PTR=copy` makes every attach one with copies.
+/// How to attach. The environment variable `BERTH_HOST_PTR=copy` makes every attach one with copies. Null
+/// with a length, and a range that wraps around, are refused under every policy.
 struct Options {
   Policy policy = Policy::error;
   /// A device that keeps a copy of the memory refuses.
