@@ -73,7 +73,8 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
     if (auto home = download_newest(); !home) return fail(home.error());
   }
   if (!current_on(copy.device) && !replaced) {
-    // A map may copy from the device: what the host wrote goes there first.
+    // A map may copy from the device: what the host wrote goes there first, and all of it has been written.
+    if (auto free = check_unmapped(all(), call); !free) return fail(free.error());
     if (auto published = upload(copy, all()); !published) return fail(published.error());
     location_ = {Location::State::both, copy.device};
   } else {

@@ -310,6 +310,31 @@ TEST_CASE("a part is published to a device that lacks the rest only when nobody 
   CHECK(vector.location() == Location{Location::State::both, framework.second});
 }
 
+TEST_CASE("what is written through one access is never published half by another") {
+  toy::Framework framework;
+  auto parent = Vector<float>::over(array(64));
+  REQUIRE(message(attach(parent, framework.first)) == "ok");
+  auto child = parent.sub_vector(32, 32);
+  REQUIRE(message(child) == "ok");
+  for (const Access how : {Access::read, Access::write, Access::overwrite}) {
+    auto written = HostAccess<float>::open(*child, Access::write);
+    REQUIRE(message(written) == "ok");
+    CHECK(outcome(HostAccess<float>::open(parent, how, 16, 0)) == "mapped");
+    std::ranges::fill(written->writable_elements(), 3.0F);
+    REQUIRE(message(written->close()) == "ok");
+    {
+      auto access = HostAccess<float>::open(parent, how, 16, 0);
+      REQUIRE(message(access) == "ok");
+      if (how != Access::read) std::ranges::fill(access->writable_elements(), 2.0F);
+    }
+    auto launch = launching(framework.first, in(parent));
+    REQUIRE(message(launch) == "ok");
+    const auto seen = parent.buffer(framework.first)->as<host::HostBuffer>()->bytes();
+    CHECK(reinterpret_cast<const float*>(seen.data())[63] == 3.0F);
+    REQUIRE(message(child->fill(0)) == "ok");
+  }
+}
+
 TEST_CASE("without a link an access is to the host's own storage") {
   const Device device = toy::device("toy");
   auto vector = Vector<float>::over(array(64));

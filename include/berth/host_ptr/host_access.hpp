@@ -18,7 +18,8 @@ namespace berth::inline BERTH_ABI::host_ptr {
 /// What is written is visible to launches after the guard has gone.
 ///
 /// While it lives a launch with the vector, a transfer, a detach, and any other access that shares bytes are
-/// `mapped`; accesses for reading the very same range share one map. Not through the guard, elements may be
+/// `mapped`, and so is one for which other bytes of it would have to be published; accesses for reading the
+/// very same range share one map. Not through the guard, elements may be
 /// read where they are current, and not be written.
 ///
 /// Destruction ends the access and sends a failure to the sink; `close()` ends it now and returns it. Keeps
