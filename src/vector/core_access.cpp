@@ -95,15 +95,20 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
   return &accesses_.emplace_back(std::move(access));
 }
 
+// What the host wrote may be here only. What the device alone has comes home beside it; failing that too, the
+// device counts, which has all other bytes.
+void VectorCore::keep_written(const Access& access) noexcept {
+  if (location_.device_is_newest() && !download_outside(access.range)) return;
+  location_ = {Location::State::stale_gpu, *access.device};
+}
+
 Result<void> VectorCore::close(Access* access) noexcept {
   if (--access->references != 0) return {};
   auto ended = access->mapping.unmap();
   if (access->device != nullptr) {
     const auto idle = access->device->allocator().synchronize();
     if (ended) ended = idle;
-    if (!ended && access->how != berth::Access::read) {
-      location_ = {Location::State::stale_gpu, *access->device};  // what the host wrote is here only
-    }
+    if (!ended && access->how != berth::Access::read) keep_written(*access);
   }
   accesses_.remove_if([&](const Access& live) { return &live == access; });
   protect_if_owned();

@@ -335,6 +335,42 @@ TEST_CASE("what is written through one access is never published half by another
   }
 }
 
+TEST_CASE("an access that ends badly loses neither what the host wrote nor what the device has beside it") {
+  toy::Framework framework;
+  const BigArray<float> values = array(64);
+  auto vector = Vector<float>::over(values);
+  REQUIRE(message(attach(vector, framework.first)) == "ok");
+  const auto device_has = [&] {
+    const auto bytes = vector.buffer(framework.first)->as<host::HostBuffer>()->bytes();
+    return std::span(reinterpret_cast<float*>(bytes.data()), 64);
+  };
+  const bool home_fails = GENERATE(false, true);
+  const std::size_t count = GENERATE(4U, 64U);
+  {
+    auto launch = launching(framework.first, inout(vector));
+    REQUIRE(message(launch) == "ok");
+    std::ranges::fill(device_has(), 9.0F);
+  }
+  auto access = HostAccess<float>::open(vector, Access::write, count * sizeof(float), 0);
+  REQUIRE(message(access) == "ok");
+  std::ranges::fill(access->writable_elements(), 2.0F);
+  framework.links->fail_unmap = Error(Errc::driver, "toy").in("unmap");
+  if (home_fails) framework.links->fail_acquire = Error(Errc::driver, "toy").in("acquire");
+  CHECK(outcome(access->close()) == "driver");
+  framework.links->fail_unmap.reset();
+  framework.links->fail_acquire.reset();
+  {
+    auto launch = launching(framework.first, in(vector));
+    REQUIRE(message(launch) == "ok");
+    if (!home_fails || count == 64)
+      CHECK(std::ranges::count(device_has().first(count), 2.0F) == static_cast<std::ptrdiff_t>(count));
+    CHECK(std::ranges::count(device_has().subspan(count), 9.0F) == static_cast<std::ptrdiff_t>(64 - count));
+  }
+  REQUIRE(message(vector.free_all_buffers()) == "ok");
+  CHECK(std::ranges::count(values.elements().subspan(count), 9.0F) ==
+        static_cast<std::ptrdiff_t>(64 - count));
+}
+
 TEST_CASE("without a link an access is to the host's own storage") {
   const Device device = toy::device("toy");
   auto vector = Vector<float>::over(array(64));

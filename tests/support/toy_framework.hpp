@@ -30,6 +30,7 @@ struct Links {
   std::optional<berth::Error> refuse;
   std::optional<berth::Error> fail_publish;
   std::optional<berth::Error> fail_acquire;
+  std::optional<berth::Error> fail_unmap;
   berth::device::LinkKind kind = berth::device::LinkKind::shadow;
 };
 
@@ -68,10 +69,12 @@ class ShadowLink final : public berth::device::HostLink {
     ++links_.mapped;
     struct Live {
       std::byte* memory;
+      const Links* links;
     };
     return berth::Mapping(
-        bytes_.subspan(byte_offset, nbytes), Live{memory(byte_offset)},
+        bytes_.subspan(byte_offset, nbytes), Live{memory(byte_offset), &links_},
         +[](const Live& live, std::span<std::byte> bytes) noexcept -> berth::Result<void> {
+          if (live.links->fail_unmap) return berth::fail(*live.links->fail_unmap);
           std::ranges::copy(bytes, live.memory);
           return {};
         });

@@ -22,7 +22,9 @@ namespace berth::inline BERTH_ABI::host_ptr {
 /// very same range share one map. Not through the guard, elements may be
 /// read where they are current, and not be written.
 ///
-/// Destruction ends the access and sends a failure to the sink; `close()` ends it now and returns it. Keeps
+/// Destruction ends the access and sends a failure to the sink; `close()` ends it now and returns it. After a
+/// failure the host has the newest bytes, those of the range as they were written; the device has them when
+/// not even the others could be brought home. Keeps
 /// the vector's buffers, so it may outlive the vector. Move-only; thread rules as for `Vector`.
 template <class T>
 class [[nodiscard]] HostAccess {

@@ -173,6 +173,7 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] Result<void> host_rules(ByteRange range);
   [[nodiscard]] Result<void> download_outside(ByteRange range);
   void outdate_others() noexcept;
+  void keep_written(const Access& access) noexcept;
   [[nodiscard]] Result<void> wait_in_place();
   void host_wrote();
 
