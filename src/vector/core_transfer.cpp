@@ -11,14 +11,6 @@
 namespace berth::inline BERTH_ABI::detail {
 namespace {
 
-// A failed command tells more by its own status than by a wait for it.
-Result<void> finished(const Event& event) {
-  const auto waited = event.wait();
-  if (waited) return {};
-  const auto complete = event.complete();
-  return fail(complete ? waited.error() : complete.error());
-}
-
 // Moves a part of a buffer that is a copy.
 template <class Move>
 Result<void> with_part(Buffer& buffer, ByteRange range, Move move) {
@@ -33,11 +25,23 @@ Result<void> with_part(Buffer& buffer, ByteRange range, Move move) {
 
 VectorCore::Ended VectorCore::Copy::wait() {
   Ended ended;
-  for (const Launched& launched : std::exchange(launches, {})) {
-    if (auto done = finished(launched.event); !done && launched.writes && ended.launches)
-      ended.launches = done;
-  }
+  Result<void> running;
+  std::erase_if(launches, [&](const Launched& launched) {
+    const auto waited = launched.event.wait();
+    if (waited) return true;
+    // A failed command tells more by its own status than by a wait for it; of one that has not ended the wait
+    // itself failed, and the next one waits again.
+    const auto complete = launched.event.complete();
+    const bool ran = complete ? *complete : complete.error().code() != Errc::unsupported;
+    if (!ran) {
+      if (running) running = waited;
+    } else if (launched.writes && ended.launches) {
+      ended.launches = fail(complete ? waited.error() : complete.error());
+    }
+    return ran;
+  });
   ended.idle = device.synchronize();
+  if (ended.idle) ended.idle = running;
   if (ended.idle) busy = false;
   return ended;
 }

@@ -52,6 +52,7 @@ struct Done {
   bool failed = false;
   int waits = 0;
   int references = 1;
+  int lost_waits = 0;  ///< that fail, and tell nothing of the command
 };
 Done& done(void* native) { return *static_cast<Done*>(native); }
 constexpr HandleKind done_kind{"model",
@@ -67,6 +68,8 @@ constexpr HandleKind done_kind{"model",
                                },
                                [](void* native) noexcept -> Result<void> {
                                  ++done(native).waits;
+                                 if (done(native).waits <= done(native).lost_waits)
+                                   return fail(Error(Errc::driver, "model").in("wait"));
                                  done(native).complete = true;
                                  if (done(native).failed)
                                    return fail(Error(Errc::driver, "model").in("wait"));
@@ -360,6 +363,42 @@ TEST_CASE("a launch that failed is told once to who wants its results, and to no
   }
   CHECK(state_table::message(host_ptr::publish_host_writes(*y, device)) == "ok");
   CHECK(message(y->to_host(true)) == "ok");
+}
+
+TEST_CASE("a launch whose wait failed still runs, until a wait or the event itself says otherwise") {
+  toy::Framework framework;
+  const Device& device = framework.first;
+  auto array = BigArray<std::int32_t>::create(16);
+  REQUIRE(message(array) == "ok");
+  auto vector = host_ptr::of_bigarray(device, *array);
+  REQUIRE(state_table::message(vector) == "ok");
+  const auto launch = [&](Done& event, const LaunchArgument& argument) {
+    auto announced = launching(device, argument);
+    REQUIRE(message(announced) == "ok");
+    announced->done(borrowed(event));
+  };
+  Done writes{.lost_waits = 2};
+  launch(writes, inout(*vector));
+  CHECK(outcome(vector->to_host()) == "driver");
+  CHECK(outcome(vector->get(0)) == "driver");
+  CHECK(vector->location() == Location{State::stale_cpu, device});
+  std::ranges::fill(on(*vector, device), 5);  // only now
+  CHECK(vector->get(0).value_or(0) == 5);
+  CHECK(writes.waits == 3);
+  CHECK(writes.references == 1);
+
+  Done reads{.lost_waits = 1};
+  launch(reads, in(*vector));
+  CHECK(outcome(vector->fill(6)) == "driver");
+  CHECK(array->elements()[0] == 5);
+  CHECK(message(vector->fill(6)) == "ok");
+  CHECK(reads.waits == 2);
+
+  Done ended{.complete = true, .lost_waits = 1};
+  launch(ended, inout(*vector));
+  CHECK(outcome(vector->to_host()) == "driver");
+  CHECK(message(vector->to_host()) == "ok");
+  CHECK(ended.waits == 1);
 }
 
 TEST_CASE("a device waits for its allocator and for every registered queue") {
