@@ -40,6 +40,16 @@ void VectorCore::mark_launched(const device::Device& device, LaunchUse use) {
   protect(*copy);
 }
 
+// A read since the announcement came before the kernels, and does not count. A newer version does, be it the
+// host's or another device's.
+void VectorCore::mark_done(const device::Device& device, LaunchUse use) {
+  if (current_on(device)) {
+    mark_launched(device, use);
+  } else if (Copy* const copy = find(device)) {
+    copy->busy = true;
+  }
+}
+
 void VectorCore::add_launch(const device::Device& device, LaunchUse use, const Event& event) {
   Copy* const copy = find(device);
   if (copy == nullptr || !event) return;

@@ -29,10 +29,9 @@ Result<Launch> Launch::announce(const device::Device& device, std::vector<Launch
   return Launch(device, std::move(arguments));
 }
 
-// Marked once more: what was read back since the launch was announced came before its kernels.
 void Launch::done() {
   for (const LaunchArgument& argument : std::exchange(arguments_, {})) {
-    argument.vector->mark_launched(device_, argument.use);
+    argument.vector->mark_done(device_, argument.use);
   }
 }
 

@@ -401,6 +401,51 @@ TEST_CASE("a launch whose wait failed still runs, until a wait or the event itse
   CHECK(ended.waits == 1);
 }
 
+TEST_CASE("what the host wrote after a launch was announced is newer, however late the launch is done") {
+  const Device a = toy::device("a");
+  const Device b = toy::device("b");
+  const auto use = GENERATE(detail::LaunchUse::in, detail::LaunchUse::out, detail::LaunchUse::inout);
+  auto vector = Vector<std::int32_t>::create(16);
+  REQUIRE(message(vector) == "ok");
+  const bool elsewhere = GENERATE(false, true);
+  {
+    auto launch = launching(a, LaunchArgument{vector->core(), use});
+    REQUIRE(message(launch) == "ok");
+    std::ranges::fill(on(*vector, a), 4);
+    REQUIRE(message(vector->set(0, 7)) == "ok");
+    if (elsewhere) REQUIRE(message(vector->to_device(b)) == "ok");
+  }
+  CHECK(vector->location() == (elsewhere ? Location{State::both, b} : Location{State::stale_gpu, a}));
+  CHECK(vector->get(0).value_or(0) == 7);
+  CHECK(vector->get(1).value_or(0) == (use == detail::LaunchUse::in ? 0 : 4));
+  REQUIRE(message(vector->to_device(a)) == "ok");
+  CHECK(on(*vector, a)[0] == 7);
+}
+
+TEST_CASE("a launch that is done late outdates nobody's newer results") {
+  const Device a = toy::device("a");
+  const Device b = toy::device("b");
+  auto array = BigArray<std::int32_t>::create(16);
+  REQUIRE(message(array) == "ok");
+  auto parent = Vector<std::int32_t>::over(*array);
+  auto child = parent.sub_vector(8, 8);
+  REQUIRE(message(child) == "ok");
+  {
+    auto first = launching(a, inout(parent));
+    REQUIRE(message(first) == "ok");
+    std::ranges::fill(on(parent, a), 1);
+    auto second = launching(b, inout(*child));
+    REQUIRE(message(second) == "ok");
+    for (std::int32_t& element : on(*child, b)) element += 10;
+    first->done();
+    CHECK(child->location() == Location{State::stale_cpu, b});
+    second->done();
+  }
+  REQUIRE(message(parent.to_host()) == "ok");
+  CHECK(std::ranges::count(array->elements().first(8), 1) == 8);
+  CHECK(std::ranges::count(array->elements().subspan(8), 11) == 8);
+}
+
 TEST_CASE("a device waits for its allocator and for every registered queue") {
   struct Queued {
     int waits = 0;

@@ -91,6 +91,8 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] Result<void> check_launch(LaunchUse use) const;
   [[nodiscard]] Result<void> prepare_launch(const device::Device& device, LaunchUse use);
   void mark_launched(const device::Device& device, LaunchUse use);
+  /// Marks once more, when the launch's kernels have been queued.
+  void mark_done(const device::Device& device, LaunchUse use);
   /// The launch has been queued; `event` stands for its end.
   void add_launch(const device::Device& device, LaunchUse use, const Event& event);
 

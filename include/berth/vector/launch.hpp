@@ -33,7 +33,9 @@ template <class T>
 }
 
 /// A launch that was announced. The caller enqueues its kernels and then says `done`; a launch that is
-/// dropped counts as run. Until then it keeps the vectors' host storage and buffers, even of a vector that
+/// dropped counts as run. What the host writes through a vector, and what a launch elsewhere announces to
+/// write, before that is newer than this launch's results: its kernels are enqueued first, else what they
+/// write there is lost. Until then it keeps the vectors' host storage and buffers, even of a vector that
 /// has gone. Move-only; thread rules as for `Vector`.
 class [[nodiscard]] Launch {
  public:
