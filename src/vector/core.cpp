@@ -128,9 +128,10 @@ Result<void> VectorCore::move_between_devices(const device::Device& device) {
 Result<void> VectorCore::to_host(bool force) {
   if (auto host = check_host("to_host"); !host) return host;
   if (auto home = others_home(); !home) return home;
-  if (location_.device_is_newest() || (force && location_.state == Location::State::both)) {
-    return download_newest();
-  }
+  if (location_.device_is_newest()) return download_newest();
+  if (!force || location_.state != Location::State::both) return {};
+  if (auto home = download_newest(); !home) return home;
+  outdate_others();
   return {};
 }
 

@@ -89,7 +89,7 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
     return fail(mapping.error());
   }
   if (whole(range)) location_ = {Location::State::both, copy.device};
-  if (!reads) outdate_others();
+  outdate_others();  // a map for reading may bring what nobody announced
   access.mapping = std::move(*mapping);
   access.device = &copy.device;
   return &accesses_.emplace_back(std::move(access));

@@ -3,6 +3,7 @@
 #include <berth/adaptors/failing.hpp>
 #include <berth/adaptors/statistics.hpp>
 #include <berth/host/allocator.hpp>
+#include <berth/host_ptr/host_access.hpp>
 
 #include <complex>
 #include <memory>
@@ -444,6 +445,30 @@ TEST_CASE("a launch that is done late outdates nobody's newer results") {
   REQUIRE(message(parent.to_host()) == "ok");
   CHECK(std::ranges::count(array->elements().first(8), 1) == 8);
   CHECK(std::ranges::count(array->elements().subspan(8), 11) == 8);
+}
+
+TEST_CASE("what comes home unannounced outdates relatives, however it comes") {
+  toy::Framework framework;
+  const Device other = toy::device("other");
+  auto array = BigArray<std::int32_t>::create(16);
+  REQUIRE(message(array) == "ok");
+  auto parent = host_ptr::of_bigarray(framework.first, *array);
+  REQUIRE(state_table::message(parent) == "ok");
+  auto child = parent->sub_vector(8, 8);
+  REQUIRE(message(child) == "ok");
+  const int way = GENERATE(0, 1, 2);
+  REQUIRE(message(child->to_device(other)) == "ok");
+  std::ranges::fill(on(*parent, framework.first), 3);
+  if (way == 0) {
+    CHECK(message(parent->to_host(true)) == "ok");
+  } else if (way == 1) {
+    CHECK(outcome(host_ptr::HostAccess<std::int32_t>::open(*parent, Access::read)) == "ok");
+  } else {
+    CHECK(state_table::message(host_ptr::acquire_device_writes(*parent, framework.first)) == "ok");
+  }
+  CHECK(array->elements()[15] == 3);
+  REQUIRE(message(child->to_device(other)) == "ok");
+  CHECK(std::ranges::count(on(*child, other), 3) == 8);
 }
 
 TEST_CASE("a device waits for its allocator and for every registered queue") {
