@@ -74,20 +74,31 @@ class Link final : public device::HostLink {
   bool read_only_;
 };
 
-// What drivers work in, Intel's for one: memory that ends inside such a line is copied, or written past.
-std::span<std::byte> padded(const device::LinkRequest& request) {
+// What is linked. Drivers work in lines, Intel's for one: memory that ends inside one is copied, or written
+// past. A stack of adaptors frees by the size that it was asked for.
+std::span<std::byte> padded(const device::Device& device, const device::LinkRequest& request) {
+  PackedAllocator allocator = device.allocator();
+  if (allocator.unpack<Allocator>() == nullptr) return request.bytes;
   const std::size_t whole =
       (request.bytes.size() + in_place_alignment - 1) / in_place_alignment * in_place_alignment;
   return {request.bytes.data(), whole <= request.block_bytes ? whole : request.bytes.size()};
 }
 
-// Through a stack of adaptors only what BufferSpec says can be asked for.
+// Through a stack of adaptors only what BufferSpec says can be asked for: memory that kernels may write to,
+// at the usual alignment.
 Result<Buffer> wrap(const device::Device& device, const device::LinkRequest& request) {
   PackedAllocator allocator = device.allocator();
   const BufferSpec spec{.external_ptr = request.bytes.data()};
   Allocator* const own = allocator.unpack<Allocator>();
+  if (own == nullptr && request.read_only) {
+    return fail(Error(Errc::unsupported, backend)
+                    .in("link")
+                    .asking(request.bytes.size())
+                    .because("through adaptors memory is linked for writing too"));
+  }
   if (own == nullptr) return Buffer::create(std::move(allocator), request.bytes.size(), spec);
-  auto wrapped = own->wrap(padded(request), {.read_only = request.read_only, .alignment = request.alignment});
+  auto wrapped =
+      own->wrap(padded(device, request), {.read_only = request.read_only, .alignment = request.alignment});
   if (!wrapped) return fail(wrapped.error());
   return Buffer::own(std::move(allocator), PackedBuffer(wrapped->resized(request.bytes.size())), spec);
 }
@@ -157,7 +168,7 @@ Result<device::LinkInfo> Linker::probe(const device::Device& device, const devic
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   const DeviceKey key = device.allocator().info().device;
   const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(like.bytes.data()) % in_place_alignment;
-  const std::size_t odd = padded(like).size() % in_place_alignment;
+  const std::size_t odd = padded(device, like).size() % in_place_alignment;
   if (key.backend != backend) {
     return fail(Error(Errc::unsupported, backend).in("probe").because("the device's memory is not OpenCL's"));
   }

@@ -101,6 +101,34 @@ TEST_CASE("a device whose allocator stands below adaptors is linked too", "[kind
   CHECK_FALSE(claimed(array));
 }
 
+TEST_CASE("what a stack of adaptors cannot say is refused, and a tail is linked to the byte", "[kind]") {
+  Rig rig;
+  const StatisticsAllocator statistics(pack(rig.stream.allocator));
+  const Device stacked("OpenCL", 7, "stacked", pack(statistics));
+  const Array block = Rig::zeros(2048);
+  Words constant = Words::over(Array::read_only(block.elements()));
+  CHECK(cause(attach(constant, stacked)) == "read_only");
+  CHECK(constant.location() == Location{});
+  CHECK(message(attach(constant, stacked, {.policy = host_ptr::Policy::copy})) == "ok");
+
+  Words misaligned = Words::over(Array::over(block.writable_elements().subspan(1, 1000)));
+  const auto answer = attach(misaligned, stacked, {.lenient = true});
+  REQUIRE(cause(answer) == "alignment");
+  CHECK(std::get<host_ptr::Refused>(answer.error()).reason.limit == 64);
+  CHECK_FALSE(claimed(block));
+
+  // As the driver treats memory that ends there.
+  const Array odd = Rig::zeros(1000);
+  Words vector = Words::over(odd);
+  REQUIRE(message(attach(vector, stacked)) == "ok");
+  CHECK(native::property<std::size_t>(Rig::mem(vector, stacked), CL_MEM_SIZE) == odd.nbytes());
+  const auto kind = host_link(vector, stacked)->kind;
+  REQUIRE(message(detach(vector, stacked)) == "ok");
+  Words exact = Words::over(Array::over(odd.writable_elements()));
+  REQUIRE(message(attach(exact, rig.device)) == "ok");
+  CHECK(host_link(exact, rig.device)->kind == kind);
+}
+
 TEST_CASE("the state table, attached", "[table]") {
   Rig rig;
   const bool shared = rig.kind() == LinkKind::shared;
