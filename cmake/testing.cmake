@@ -11,7 +11,7 @@ set(BERTH_INTEL_OPENCL_DIR ${PROJECT_BINARY_DIR}/intel-opencl CACHE PATH
     "Where cmake/intel-opencl.sh has put Intel's OpenCL driver for CPUs")
 
 # Only tests that need a particular driver or tool may skip (exit status 77); any other must run.
-set(BERTH_LABELS_THAT_MAY_SKIP real-cuda real-nvidia-cl real-intel-cl oclgrind cuda-toolkit)
+set(BERTH_LABELS_THAT_MAY_SKIP real-cuda real-nvidia-cl real-intel-cl oclgrind cuda-toolkit valgrind)
 
 # berth_test_properties(<test> LABELS <label>...): the labels, the environment and the skip rule of a test.
 function(berth_test_properties test)
