@@ -6,6 +6,7 @@
 #include <berth/host_ptr/host_access.hpp>
 
 #include <array>
+#include <optional>
 #include <random>
 
 #include "support/scale.hpp"
@@ -65,6 +66,7 @@ class Model {
         for (std::uint8_t& element : kernel(member, device)) element += value;
         for (std::uint8_t& element : slice(member, member.count, 0)) element += value;
         if (below(2) == 0) launch->done();
+        if (below(2) == 0) late_ = std::move(*launch);
         break;
       }
       case 3: {
@@ -72,6 +74,7 @@ class Model {
         ok(launch);
         std::ranges::fill(kernel(member, device), value);
         std::ranges::fill(slice(member, member.count, 0), value);
+        if (below(2) == 0) late_ = std::move(*launch);
         break;
       }
       case 4:
@@ -119,14 +122,20 @@ class Model {
         ok(host_ptr::acquire_device_writes(member.vector, device, count, first));
         break;
       case 16: {
-        const auto how = std::array{Access::read, Access::write, Access::overwrite}[below(3)];
-        auto access = host_ptr::HostAccess<std::uint8_t>::open(member.vector, how, count, first);
+        auto access = open(member, count, first);
         ok(access);
-        if (how != Access::overwrite) same(access->elements(), slice(member, count, first));
-        if (how == Access::read) break;
-        std::ranges::fill(access->writable_elements(), value);
-        std::ranges::fill(slice(member, count, first), value);
-        ok(access->close());
+        // Another beside it, where there may be one; they end in either order.
+        Member& beside = members_[below(members_.size())];
+        const auto [beside_count, beside_first] = part(beside);
+        if (auto second = open(beside, beside_count, beside_first)) {
+          ++together;
+          write(*access, member, first, value);
+          write(*second, beside, beside_first, static_cast<std::uint8_t>(value + 1));
+          if (below(2) == 0) ok(access->close());
+        } else {
+          REQUIRE(outcome(second) == "mapped");
+          write(*access, member, first, value);
+        }
         break;
       }
       default:
@@ -136,6 +145,7 @@ class Model {
   }
   /// Everything once more, from the host.
   void finish() {
+    late_.reset();
     for (Member& member : members_) ok(member.vector.free_all_buffers());
     if (!std::ranges::equal(array_.elements(), expected_)) ++wrong;
   }
@@ -143,8 +153,11 @@ class Model {
 
   std::size_t wrong = 0;
   std::size_t attached = 0;
+  std::size_t together = 0;
 
  private:
+  using HostAccess = host_ptr::HostAccess<std::uint8_t>;
+
   [[nodiscard]] std::size_t below(std::size_t limit) { return random_() % limit; }
   static std::ptrdiff_t offset(const Member& member) { return static_cast<std::ptrdiff_t>(member.first); }
 
@@ -165,6 +178,17 @@ class Model {
   void same(std::span<const std::uint8_t> got, std::span<const std::uint8_t> expected) {
     if (!std::ranges::equal(got, expected)) ++wrong;
   }
+  Result<HostAccess> open(Member& member, std::size_t count, std::size_t first) {
+    const auto how = std::array{Access::read, Access::write, Access::overwrite}[below(3)];
+    auto access = HostAccess::open(member.vector, how, count, first);
+    if (access && how != Access::overwrite) same(access->elements(), slice(member, count, first));
+    return access;
+  }
+  void write(HostAccess& access, const Member& member, std::size_t first, std::uint8_t value) {
+    const auto elements = access.writable_elements();
+    std::ranges::fill(elements, value);
+    std::ranges::fill(slice(member, elements.size(), first), value);
+  }
   void renew(Member& member) {
     auto part = members_[0].vector.sub_vector(member.count, member.first);
     REQUIRE(message(part) == "ok");
@@ -178,6 +202,7 @@ class Model {
   BigArray<std::uint8_t> array_;
   std::array<Member, 3> members_;
   std::array<std::uint8_t, length> expected_{};
+  std::optional<Launch> late_;  ///< whose kernels have run, and which nobody has called done
 };
 
 }  // namespace
@@ -195,6 +220,7 @@ TEST_CASE("nobody ever reads anything but the newest elements") {
       }
     }
     CHECK(model.attached > scaled(operations) / 100);
+    CHECK(model.together > scaled(operations) / 1000);
     model.finish();
     CHECK(model.wrong == 0);
     CHECK(model.live_links() == 0);
