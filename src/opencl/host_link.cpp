@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "host_link.hpp"
 
+#include <berth/core/host_range.hpp>
 #include <berth/core/process.hpp>
 #include <berth/opencl/allocator.hpp>
 
@@ -107,9 +108,10 @@ Result<Buffer> wrap(const device::Device& device, const device::LinkRequest& req
 class Trial {
  public:
   Trial(std::size_t misaligned, std::size_t odd)
-      : block_(new(std::align_val_t(page_bytes)) std::byte[3 * page_bytes]()),
+      : block_(new(std::align_val_t(page_bytes)) std::byte[3 * page_bytes](), Free()),
         bytes_(block_.get() + misaligned, page_bytes + odd) {}
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
+  [[nodiscard]] const std::shared_ptr<std::byte>& block() const noexcept { return block_; }
   /// Whether every byte of the memory is `value` now. The device writes behind the compiler's back.
   [[nodiscard]] bool holds(std::byte value) const noexcept {
     const volatile std::byte* const bytes = bytes_.data();
@@ -125,7 +127,7 @@ class Trial {
       ::operator delete[](block, std::align_val_t(page_bytes));
     }
   };
-  std::unique_ptr<std::byte[], Free> block_;
+  std::shared_ptr<std::byte> block_;
   std::span<std::byte> bytes_;
 };
 
@@ -189,6 +191,8 @@ Result<device::LinkInfo> Linker::probe(const device::Device& device, const devic
   const auto shared = shares(*allocator, *buf, trial);
   const auto cost = map_cost(*allocator, *buf);
   allocator->free(*buf, buf->nbytes());
+  // What the driver did not take back it may use as long as it likes.
+  if (!HostRange::claim(trial.bytes(), backend)) kept_.push_back(trial.block());
   if (!shared) return fail(shared.error());
   if (!cost) return fail(cost.error());
   const device::LinkInfo info{*shared ? device::LinkKind::shared : device::LinkKind::shadow, *cost};

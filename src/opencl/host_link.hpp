@@ -4,6 +4,7 @@
 #include <berth/core/mutex.hpp>
 #include <berth/device/host_link.hpp>
 
+#include <memory>
 #include <vector>
 
 namespace berth::inline BERTH_ABI::opencl {
@@ -32,6 +33,7 @@ class Linker final : public device::HostLinker {
   };
   Mutex mutex_;
   std::vector<Probed> probed_ BERTH_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<const void>> kept_ BERTH_GUARDED_BY(mutex_);  // of trials that ended badly
 };
 
 }  // namespace berth::inline BERTH_ABI::opencl
