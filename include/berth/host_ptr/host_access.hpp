@@ -18,14 +18,14 @@ namespace berth::inline BERTH_ABI::host_ptr {
 /// What is written is visible to launches after the guard has gone.
 ///
 /// While it lives a launch with the vector, a transfer, a detach, and any other access that shares bytes are
-/// `mapped`, and so is one for which other bytes of it would have to be published; accesses for reading the
-/// very same range share one map. Not through the guard, elements may be
-/// read where they are current, and not be written.
+/// `mapped`, as is an access to other bytes that would have to publish these; accesses for reading the very
+/// same range share one map. Not through the guard, elements may be read where they are current, and not be
+/// written.
 ///
 /// Destruction ends the access and sends a failure to the sink; `close()` ends it now and returns it. After a
 /// failure the host has the newest bytes, those of the range as they were written; the device has them when
-/// not even the others could be brought home. Keeps
-/// the vector's buffers, so it may outlive the vector. Move-only; thread rules as for `Vector`.
+/// not even the others could be brought home. Keeps the vector's buffers, so it may outlive the vector.
+/// Move-only; thread rules as for `Vector`.
 template <class T>
 class [[nodiscard]] HostAccess {
  public:
