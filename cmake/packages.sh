@@ -5,7 +5,7 @@ set -eu
 
 demo="cmake ninja-build g++ pkg-config opencl-headers ocl-icd-opencl-dev pocl-opencl-icd
       libfmt-dev libcli11-dev nlohmann-json3-dev libexpected-dev"
-test="$demo catch2 libbenchmark-dev oclgrind python3 python3-pip git"
+test="$demo catch2 libbenchmark-dev oclgrind python3 python3-pip git valgrind"
 ci="$test clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev"
 
 case "${1:-}" in
