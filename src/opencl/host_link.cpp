@@ -78,7 +78,7 @@ class Link final : public device::HostLink {
 // What is linked. Drivers work in lines, Intel's for one: memory that ends inside one is copied, or written
 // past. A stack of adaptors frees by the size that it was asked for.
 std::span<std::byte> padded(const device::Device& device, const device::LinkRequest& request) {
-  PackedAllocator allocator = device.allocator();
+  const PackedAllocator allocator = device.allocator();
   if (allocator.unpack<Allocator>() == nullptr) return request.bytes;
   const std::size_t whole =
       (request.bytes.size() + in_place_alignment - 1) / in_place_alignment * in_place_alignment;
