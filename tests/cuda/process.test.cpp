@@ -156,7 +156,8 @@ TEST_CASE("child: buffers outlive main", "[.]") {
 
 TEST_CASE("a static buffer may be destroyed after main: no driver is called") {
   static_cast<void>(native::driver());  // skips the program where there is none
-  const auto child = native::run_child("child: buffers outlive main");
+  // What lives to the end of the process is never given back: to the leak checker it is lost.
+  const auto child = native::run_child("child: buffers outlive main", {"ASAN_OPTIONS=detect_leaks=0"});
   INFO(child.output);
   CHECK(child.status == 0);
   for (const char* line :
