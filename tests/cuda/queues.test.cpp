@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "support/cuda_fixture.hpp"
+#include "support/skip.hpp"
 
 using namespace berth;
 using namespace std::chrono_literals;
@@ -231,7 +232,7 @@ TEST_CASE("transfer between devices: peers once for each direction, both streams
     REQUIRE(message(far.allocator.transfer(src.buf, dest.buf, nbytes)) == "ok");
   }
   CHECK(all(content(far.allocator, src.buf), 4));
-  if (!machine.fake()) return;
+  if (!machine.fake()) return left_out("only the fake driver can be told to do this");
   CHECK(machine->calls("cuCtxEnablePeerAccess") == (peers ? 2 : 0));
   CHECK(machine->peer_copies() == (peers ? 8 : 0));
   CHECK(machine->staged_copies() == (peers ? 0 : 8));
@@ -239,13 +240,15 @@ TEST_CASE("transfer between devices: peers once for each direction, both streams
 
 TEST_CASE("peers that somebody enabled before are as good") {
   native::Machine machine({.devices = 2});
-  if (native::Machine::devices() < 2) return;
+  if (native::Machine::devices() < 2) return left_out("there is one device");
   native::Borrowed near(0);
   native::Borrowed far(1);
   {
     const native::Entered entered(near.context);
     const auto status = native::driver().ctx_enable_peer_access(far.context, 0);
-    if (!machine.fake() && status == native::abi::peer_access_unsupported) return;
+    if (!machine.fake() && status == native::abi::peer_access_unsupported) {
+      return left_out("the devices are no peers");
+    }
     REQUIRE(status == native::abi::success);
   }
   const Filled dest(near.allocator, 1);
@@ -257,7 +260,7 @@ TEST_CASE("peers that somebody enabled before are as good") {
 
 TEST_CASE("transfer from another driver is out of reach") {
   native::Machine machine;
-  if (!machine.fake()) return;
+  if (!machine.fake()) return left_out("only the fake driver can be told to do this");
   native::Borrowed user;
   const Filled mine(user.allocator, 1);
   const cuda::Driver copy = native::driver();  // another table, as good as another driver
@@ -334,7 +337,7 @@ TEST_CASE("wait makes a consumer see what a held back producer writes; without i
 
 TEST_CASE("an event of another device can be waited for") {
   native::Machine machine({.devices = 2});
-  if (native::Machine::devices() < 2) return;
+  if (native::Machine::devices() < 2) return left_out("there is one device");
   native::Borrowed near(0);
   native::Borrowed far(1);
   native::Gate gate(far.context);

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "support/host_ptr_fixture.hpp"
+#include "support/skip.hpp"
 
 using namespace berth;
 using namespace host_ptr_test;
@@ -314,7 +315,9 @@ TEST_CASE("a blocking map on another queue does not wait for a kernel") {
 TEST_CASE("a release returns before the kernel has ended") {
   Rig rig;
   // A driver that keeps a copy of its own accord may wait in the release; with the gate closed, for ever.
-  if (layers::shadow_layer() == nullptr && rig.driver() != Driver::shared) return;
+  if (layers::shadow_layer() == nullptr && rig.driver() != Driver::shared) {
+    return left_out("the driver may wait in the release");
+  }
   const Array array = Rig::zeros();
   cl_int status = CL_SUCCESS;
   native::Owned<cl_mem> mem(clCreateBuffer(rig.stream.context, CL_MEM_USE_HOST_PTR, array.nbytes(),

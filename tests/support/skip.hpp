@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A test program that cannot run on this machine says so and ends with the status that ctest shows as
-// skipped.
+// What cannot run on this machine says so: a program, with the status that ctest shows as skipped, or one
+// test case of it.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
+
+#include "support/catch.hpp"
 
 /// Only for programs whose label may skip (cmake/testing.cmake lists them).
 [[noreturn]] inline void skip_program(const char* reason) {
@@ -12,3 +14,6 @@
   std::fflush(stdout);
   std::_Exit(77);
 }
+
+/// For a test case, which returns after it.
+inline void left_out(const char* reason) { WARN("skipped: " << reason); }
