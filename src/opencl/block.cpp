@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "block.hpp"
 
-#include <algorithm>
-
 namespace berth::inline BERTH_ABI::opencl::detail {
 namespace {
-
-bool meets(std::size_t a, std::size_t a_bytes, std::size_t b, std::size_t b_bytes) noexcept {
-  return a < b + b_bytes && b < a + a_bytes;
-}
 
 Error mapped(const char* call, std::size_t byte_offset, std::size_t size) noexcept {
   return Error(Errc::mapped, backend).in(call).asking(size).at(byte_offset);
@@ -28,41 +22,20 @@ Result<Handle<cl_mem>> make_sub_buffer(cl_mem root, std::size_t origin, std::siz
 }
 
 Result<void> Block::begin_map(std::size_t byte_offset, std::size_t size, bool writes) {
-  const MutexLock lock(mutex_);
-  for (const MappedRange& live : maps_) {
-    if (meets(byte_offset, size, live.byte_offset, live.nbytes))
-      return fail(mapped("map", byte_offset, size));
-  }
-  maps_.push_back({byte_offset, size, writes});
+  if (!maps_.begin(byte_offset, size, writes)) return fail(mapped("map", byte_offset, size));
   retain();
   return {};
 }
 
 void Block::end_map(std::size_t byte_offset, std::size_t size, bool unmapped) noexcept {
-  if (unmapped) {
-    const MutexLock lock(mutex_);
-    const auto ended = std::ranges::find_if(maps_, [&](const MappedRange& live) {
-      return live.byte_offset == byte_offset && live.nbytes == size;
-    });
-    if (ended != maps_.end()) maps_.erase(ended);
-  }
+  if (unmapped) maps_.end(byte_offset, size);
   release();
 }
 
 Result<void> Block::check_unmapped(std::size_t byte_offset, std::size_t size, bool writes,
                                    const char* call) const {
-  const MutexLock lock(mutex_);
-  for (const MappedRange& live : maps_) {
-    if ((writes || live.writes) && meets(byte_offset, size, live.byte_offset, live.nbytes)) {
-      return fail(mapped(call, byte_offset, size));
-    }
-  }
+  if (maps_.forbids(byte_offset, size, writes)) return fail(mapped(call, byte_offset, size));
   return {};
-}
-
-bool Block::has_maps() const noexcept {
-  const MutexLock lock(mutex_);
-  return !maps_.empty();
 }
 
 Result<cl_mem> Block::sub_buffer(std::size_t origin, std::size_t size) {
@@ -85,10 +58,9 @@ void Block::keep(std::size_t origin, std::size_t size, Handle<cl_mem> mem) {
 Block::~Block() {
   // What the driver did not take back, a map or a reference, keeps the object for good: no deletion to wait
   // for.
-  bool deletes = true;
+  bool deletes = maps_.empty();
   {
     const MutexLock lock(mutex_);
-    deletes = maps_.empty();
     // Before the root: they keep it alive.
     for (SubBuffer& kept : sub_buffers_) deletes = opencl::release(kept.mem.release()) && deletes;
   }

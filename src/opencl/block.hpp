@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/mapped_ranges.hpp"
 #include "handle.hpp"
 #include "staging.hpp"
 
@@ -72,16 +73,15 @@ class Block {
 
   /// Claims a range for a map: `mapped` when it overlaps a live one. OpenCL leaves overlapping maps that
   /// write undefined, and an unmap is ambiguous when two share an address.
-  [[nodiscard]] Result<void> begin_map(std::size_t byte_offset, std::size_t size, bool writes)
-      BERTH_EXCLUDES(mutex_);
+  [[nodiscard]] Result<void> begin_map(std::size_t byte_offset, std::size_t size, bool writes);
   /// `unmapped` false: the driver refused, so the range stays mapped for good.
-  void end_map(std::size_t byte_offset, std::size_t size, bool unmapped) noexcept BERTH_EXCLUDES(mutex_);
+  void end_map(std::size_t byte_offset, std::size_t size, bool unmapped) noexcept;
 
   /// `mapped` when a command that reads, or writes, the range would meet a live map: the device may not use a
   /// region mapped for writing, nor write one mapped for reading (OpenCL 3.0, clEnqueueMapBuffer).
   [[nodiscard]] Result<void> check_unmapped(std::size_t byte_offset, std::size_t size, bool writes,
-                                            const char* call) const BERTH_EXCLUDES(mutex_);
-  [[nodiscard]] bool has_maps() const noexcept BERTH_EXCLUDES(mutex_);
+                                            const char* call) const;
+  [[nodiscard]] bool has_maps() const noexcept { return !maps_.empty(); }
 
   /// The sub-buffer of that range, made on first use and kept until the block is released.
   [[nodiscard]] Result<cl_mem> sub_buffer(std::size_t origin, std::size_t size) BERTH_EXCLUDES(mutex_);
@@ -100,18 +100,13 @@ class Block {
     std::size_t nbytes;
     Handle<cl_mem> mem;
   };
-  struct MappedRange {
-    std::size_t byte_offset;
-    std::size_t nbytes;
-    bool writes;
-  };
 
   ~Block();
 
   std::atomic<std::size_t> references_{1};
-  mutable Mutex mutex_;
+  berth::detail::MappedRanges maps_;
+  Mutex mutex_;
   std::vector<SubBuffer> sub_buffers_ BERTH_GUARDED_BY(mutex_);
-  std::vector<MappedRange> maps_ BERTH_GUARDED_BY(mutex_);
 };
 
 }  // namespace berth::inline BERTH_ABI::opencl::detail
