@@ -20,9 +20,6 @@ void Memory::release(const Context& context) const noexcept {
     case Kind::pinned:
       context.told(driver.mem_free_host(host), "cuMemFreeHost");
       break;
-    case Kind::registered:
-      context.told(driver.mem_host_unregister(host), "cuMemHostUnregister");
-      break;
     case Kind::external:
       break;
   }
@@ -51,7 +48,8 @@ void Block::settle(abi::Stream stream) noexcept {
 
 Block::~Block() {
   if (kept_) {
-    claim_.keep_claimed();
+    linked_.claim.keep_claimed();
+    linked_.registration.keep();
     return;
   }
   const Context& context = *instance.context;

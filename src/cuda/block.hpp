@@ -12,6 +12,8 @@
 
 #include "context.hpp"
 #include "core/mapped_ranges.hpp"
+#include "host_trial.hpp"
+#include "registration.hpp"
 #include "staging.hpp"
 
 namespace berth::inline BERTH_ABI::cuda::detail {
@@ -19,8 +21,16 @@ namespace berth::inline BERTH_ABI::cuda::detail {
 /// What the copies of an allocator share.
 struct Instance {
   Instance(std::shared_ptr<const Context> works_in, abi::Stream orders_on, bool owns,
-           const AllocatorInfo& tells) noexcept
-      : context(std::move(works_in)), stream(orders_on), owns_stream(owns), info(tells) {}
+           const AllocatorInfo& tells, const HostReach& reach, std::size_t registers_at_once,
+           std::shared_ptr<StagingShelf> keeps_staging) noexcept
+      : context(std::move(works_in)),
+        stream(orders_on),
+        owns_stream(owns),
+        info(tells),
+        host_reach(reach),
+        registration_chunk_bytes(registers_at_once),
+        staging(std::move(keeps_staging)),
+        host_trial(context, reach) {}
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
   ~Instance();
@@ -29,16 +39,18 @@ struct Instance {
   const abi::Stream stream;  ///< the one it was made with
   const bool owns_stream;
   const AllocatorInfo info;
-  StagingShelf staging;
+  const HostReach host_reach;
+  const std::size_t registration_chunk_bytes;
+  const std::shared_ptr<StagingShelf> staging;
+  mutable HostTrial host_trial;
 };
 
 /// Where a block's bytes are, and how they go.
 struct Memory {
   enum class Kind : std::uint8_t {
-    device,      ///< cuMemFree
-    pinned,      ///< cuMemFreeHost
-    registered,  ///< cuMemHostUnregister
-    external,    ///< stays
+    device,    ///< cuMemFree
+    pinned,    ///< cuMemFreeHost
+    external,  ///< stays
   };
   Kind kind = Kind::external;
   abi::DevicePtr address = 0;
@@ -48,12 +60,19 @@ struct Memory {
   void release(const Context& context) const noexcept;
 };
 
+/// What a block over memory of the host's that is the caller's knows besides.
+struct HostLinked {
+  HostRange claim;
+  Registration registration{};  ///< empty where the device reaches any page
+  bool read_only = false;
+};
+
 /// One allocation, the streams besides the allocator's that use it, and the maps that the host has on it.
 /// Counted: the allocation holds one reference until it is freed, and each live map one more.
 class Block {
  public:
-  Block(const Instance& owner, const Memory& where, std::size_t size, HostRange range) noexcept
-      : instance(owner), memory(where), nbytes(size), claim_(std::move(range)) {}
+  Block(const Instance& owner, const Memory& where, std::size_t size, HostLinked linked = {}) noexcept
+      : instance(owner), memory(where), nbytes(size), linked_(std::move(linked)) {}
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
@@ -70,10 +89,16 @@ class Block {
   /// keeps it where the driver cannot tell. The context must be current.
   void settle(abi::Stream stream) noexcept BERTH_EXCLUDES(mutex_);
 
-  /// `mapped` when a command that reads, or writes, the range would meet a map. `address` is within the
-  /// block.
-  [[nodiscard]] Result<void> check_unmapped(abi::DevicePtr address, std::size_t size, bool writes,
-                                            const char* call) const noexcept {
+  /// `mapped` when a command that reads, or writes, the range would meet a map, `invalid_argument` when it
+  /// would write to what is for reading only. `address` is within the block.
+  [[nodiscard]] Result<void> check_access(abi::DevicePtr address, std::size_t size, bool writes,
+                                          const char* call) const noexcept {
+    if (writes && linked_.read_only) {
+      return fail(Error(Errc::invalid_argument, backend)
+                      .in(call)
+                      .asking(size)
+                      .because("the memory was wrapped for reading only"));
+    }
     const auto byte_offset = static_cast<std::size_t>(address - memory.address);
     if (!maps.forbids(byte_offset, size, writes)) return {};
     return fail(Error(Errc::mapped, backend).in(call).asking(size).at(byte_offset));
@@ -87,7 +112,7 @@ class Block {
  private:
   ~Block();
 
-  HostRange claim_;
+  HostLinked linked_;
   std::atomic<std::size_t> references_{1};
   bool kept_ = false;
   Mutex mutex_;

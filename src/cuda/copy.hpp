@@ -5,6 +5,7 @@
 #include <span>
 
 #include "context.hpp"
+#include "registration.hpp"
 
 namespace berth::inline BERTH_ABI::cuda::detail {
 
@@ -20,28 +21,36 @@ namespace berth::inline BERTH_ABI::cuda::detail {
   return done;
 }
 
+/// Memory as the device sees it, and where the host does; null where it does not.
+struct Place {
+  abi::DevicePtr address;
+  const std::byte* host;
+};
+
 /// Host to device, done on return.
-[[nodiscard]] inline Result<void> copy_in(const Context& context, abi::Stream stream, abi::DevicePtr dest,
+[[nodiscard]] inline Result<void> copy_in(const Context& context, abi::Stream stream, Place dest,
                                           std::span<const std::byte> src) noexcept {
-  const Driver& driver = context.driver;
-  if (auto queued =
-          context.check(driver.memcpy_htod_async(dest, src.data(), src.size(), stream), "cuMemcpyHtoDAsync");
-      !queued) {
-    return queued;
-  }
-  return finish_copy(context, stream);
+  const auto queued =
+      in_pieces(dest.host, src.data(), src.size(), [&](std::size_t byte_offset, std::size_t nbytes) {
+        return context.check(context.driver.memcpy_htod_async(dest.address + byte_offset,
+                                                              src.data() + byte_offset, nbytes, stream),
+                             "cuMemcpyHtoDAsync");
+      });
+  const auto done = finish_copy(context, stream);
+  return queued ? done : queued;
 }
 
 /// Device to host, done on return.
 [[nodiscard]] inline Result<void> copy_out(const Context& context, abi::Stream stream,
-                                           std::span<std::byte> dest, abi::DevicePtr src) noexcept {
-  const Driver& driver = context.driver;
-  if (auto queued =
-          context.check(driver.memcpy_dtoh_async(dest.data(), src, dest.size(), stream), "cuMemcpyDtoHAsync");
-      !queued) {
-    return queued;
-  }
-  return finish_copy(context, stream);
+                                           std::span<std::byte> dest, Place src) noexcept {
+  const auto queued =
+      in_pieces(src.host, dest.data(), dest.size(), [&](std::size_t byte_offset, std::size_t nbytes) {
+        return context.check(context.driver.memcpy_dtoh_async(dest.data() + byte_offset,
+                                                              src.address + byte_offset, nbytes, stream),
+                             "cuMemcpyDtoHAsync");
+      });
+  const auto done = finish_copy(context, stream);
+  return queued ? done : queued;
 }
 
 }  // namespace berth::inline BERTH_ABI::cuda::detail

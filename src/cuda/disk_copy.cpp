@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "block.hpp"
+#include "copy.hpp"
 
 namespace berth::inline BERTH_ABI::cuda {
 namespace {
@@ -22,7 +23,7 @@ class StagedRead {
   StagedRead(const detail::Context& context, const detail::Staging& staging, abi::Stream stream) noexcept
       : context_(context), staging_(staging), stream_(stream) {}
 
-  Result<DiskCopy> run(abi::DevicePtr dest, const FileExtent& extent, std::size_t nbytes) {
+  Result<DiskCopy> run(detail::Place dest, const FileExtent& extent, std::size_t nbytes) {
     std::size_t queued = 0;
     std::size_t next = 0;
     for (; state_ && queued < nbytes; next = 1 - next) {
@@ -31,7 +32,7 @@ class StagedRead {
       const auto chunk = staging_.chunk(next).first(std::min(detail::Staging::chunk_bytes, nbytes - queued));
       const auto read = io::read_exact(extent, queued, chunk, backend);
       const std::size_t got = read ? chunk.size() : static_cast<std::size_t>(read.error().done().value_or(0));
-      if (got != 0) queue(next, dest + queued, chunk.first(got));
+      if (got != 0) queue(next, dest, queued, chunk.first(got));
       queued += got;
       if (state_ && !read) state_ = fail(read.error());
     }
@@ -44,14 +45,23 @@ class StagedRead {
   [[nodiscard]] bool settled() const noexcept { return settled_; }
 
  private:
-  void queue(std::size_t i, abi::DevicePtr dest, std::span<const std::byte> bytes) {
+  void queue(std::size_t i, detail::Place dest, std::size_t at, std::span<const std::byte> bytes) {
     const Driver& driver = context_.driver;
-    state_ = context_.check(driver.memcpy_htod_async(dest, bytes.data(), bytes.size(), stream_),
-                            "cuMemcpyHtoDAsync");
-    if (!state_) return;
-    under_way_[i] = bytes.size();
-    state_ = context_.check(driver.event_record(staging_.event(i), stream_), "cuEventRecord");
-    if (state_) return;
+    const std::byte* const host = dest.host != nullptr ? dest.host + at : nullptr;
+    std::size_t queued = 0;
+    state_ = detail::in_pieces(host, nullptr, bytes.size(), [&](std::size_t offset, std::size_t nbytes) {
+      auto copied = context_.check(
+          driver.memcpy_htod_async(dest.address + at + offset, bytes.data() + offset, nbytes, stream_),
+          "cuMemcpyHtoDAsync");
+      if (copied) queued += nbytes;
+      return copied;
+    });
+    if (queued == 0) return;
+    if (state_) {
+      under_way_[i] = bytes.size();
+      state_ = context_.check(driver.event_record(staging_.event(i), stream_), "cuEventRecord");
+      if (state_) return;
+    }
     // No event tells of this copy: the stream does.
     under_way_[i] = 0;
     settled_ = context_.told(driver.stream_synchronize(stream_), "cuStreamSynchronize");
@@ -92,21 +102,21 @@ Result<DiskCopy> Allocator::copy_from_disk(const CudaBuffer& dest, const FileExt
     return fail(inside.error());
   if (auto inside = io::check_extent(extent, nbytes, 0, backend, call); !inside) return fail(inside.error());
   if (nbytes == 0) return DiskCopy{};
-  if (auto unmapped = dest.block_->check_unmapped(dest.address(), nbytes, true, call); !unmapped)
+  if (auto unmapped = dest.block_->check_access(dest.address(), nbytes, true, call); !unmapped)
     return fail(unmapped.error());
   const detail::Current current(context);
   if (!current.entered()) return fail(current.entered().error());
 
-  auto staging = instance_->staging.take();
+  auto staging = instance_->staging->take();
   if (!staging) {
-    auto made = detail::Staging::make(context);
+    auto made = detail::Staging::make(instance_->context);
     if (!made) return fail(made.error());
     staging = std::move(*made);
   }
   StagedRead read(context, *staging, stream_);
-  auto copied = read.run(dest.address(), extent, nbytes);
+  auto copied = read.run({dest.address(), dest.host_data()}, extent, nbytes);
   if (copied && staging->pinned()) {
-    instance_->staging.put(std::move(staging));
+    instance_->staging->put(std::move(staging));
   } else if (!read.settled()) {
     staging->keep();
   }

@@ -6,6 +6,7 @@
 #include <berth/cuda/discovery.hpp>
 #include <berth/cuda/framework.hpp>
 
+#include "host_link.hpp"
 #include "status.hpp"
 
 namespace berth::inline BERTH_ABI::cuda {
@@ -24,6 +25,8 @@ class Cuda final : public device::Framework {
     return devices_;
   }
 
+  [[nodiscard]] device::HostLinker* host_linker() noexcept override { return &linker_; }
+
  private:
   Result<void> open_all() BERTH_REQUIRES(mutex_) {
     const auto found = cuda::devices();
@@ -40,6 +43,7 @@ class Cuda final : public device::Framework {
     return fail(Error(Errc::no_device, backend).in("devices").because("no device opens"));
   }
 
+  Linker linker_;
   Mutex mutex_;
   std::vector<device::Device> devices_ BERTH_GUARDED_BY(mutex_);
 };

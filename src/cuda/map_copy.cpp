@@ -20,7 +20,7 @@ Result<void> write_back(const Live& live, std::span<const std::byte> bytes) noex
   if (auto usable = context.usable("unmap"); !usable) return usable;
   const Current current(context);
   if (!current.entered()) return current.entered();
-  return copy_in(context, live.stream, live.address, bytes);
+  return copy_in(context, live.stream, {live.address, nullptr}, bytes);
 }
 
 Result<void> unmap(const Live& live, std::span<std::byte> bytes) noexcept {
@@ -49,7 +49,8 @@ Result<Mapping> map_copy(Block& block, abi::Stream stream, abi::DevicePtr addres
   std::unique_ptr<std::byte[]> bytes(new (std::nothrow) std::byte[nbytes]);
   if (!bytes) return give_up(Error(Errc::out_of_memory, "host").in("map").asking(nbytes));
   if (access != Access::overwrite) {
-    if (auto read = copy_out(*block.instance.context, stream, std::span(bytes.get(), nbytes), address);
+    if (auto read =
+            copy_out(*block.instance.context, stream, std::span(bytes.get(), nbytes), {address, nullptr});
         !read) {
       return give_up(Error(read.error()).asking(nbytes).at(byte_offset));
     }

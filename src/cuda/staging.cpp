@@ -5,8 +5,9 @@
 
 namespace berth::inline BERTH_ABI::cuda::detail {
 
-Result<std::unique_ptr<Staging>> Staging::make(const Context& context) {
-  std::unique_ptr<Staging> staging(new (std::nothrow) Staging(context));
+Result<std::unique_ptr<Staging>> Staging::make(std::shared_ptr<const Context> keeps) {
+  const Context& context = *keeps;
+  std::unique_ptr<Staging> staging(new (std::nothrow) Staging(std::move(keeps)));
   if (!staging) return fail(Error(Errc::out_of_memory, "host").in("copy_from_disk").asking(sizeof(Staging)));
   for (Chunk& chunk : staging->chunks_) {
     void* memory = nullptr;
@@ -30,11 +31,11 @@ Staging::~Staging() {
   for (Chunk& chunk : chunks_) {
     if (!chunk.pinned) delete[] std::exchange(chunk.bytes, nullptr);
   }
-  if (!process::may_release() || context_.lost()) return;
-  const Current current(context_);
+  if (!process::may_release() || context_->lost()) return;
+  const Current current(*context_);
   if (!current.entered_or_told()) return;
   for (const Chunk& chunk : chunks_) {
-    if (chunk.bytes != nullptr) context_.told(context_.driver.mem_free_host(chunk.bytes), "cuMemFreeHost");
+    if (chunk.bytes != nullptr) context_->told(context_->driver.mem_free_host(chunk.bytes), "cuMemFreeHost");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <berth/cuda/allocator.hpp>
 
 #include "block.hpp"
+#include "registration.hpp"
 
 namespace berth::inline BERTH_ABI::cuda {
 namespace {
@@ -59,22 +60,31 @@ Result<void> Allocator::transfer(const CudaBuffer& dest, const CudaBuffer& src, 
   if (checks::overlapping(dest.address(), src.address(), nbytes)) {
     return fail(Error(Errc::overlap, backend).in(call).asking(nbytes).at(src.address()).limited_to(nbytes));
   }
-  if (auto unmapped = src.block_->check_unmapped(src.address(), nbytes, false, call); !unmapped)
+  if (auto unmapped = src.block_->check_access(src.address(), nbytes, false, call); !unmapped)
     return unmapped;
-  if (auto unmapped = dest.block_->check_unmapped(dest.address(), nbytes, true, call); !unmapped)
+  if (auto unmapped = dest.block_->check_access(dest.address(), nbytes, true, call); !unmapped)
     return unmapped;
 
   const Driver& driver = context.driver;
   const Place here{context, stream_};
   const Place there{*from.context, from.stream};
   const bool one_context = there.context.handle == context.handle;
+  const auto in_pieces = [&](auto copy) {
+    return detail::in_pieces(dest.host_data(), src.host_data(), nbytes, copy);
+  };
+  const auto on_device = [&](const Place& by) {
+    return in_pieces([&](std::size_t at, std::size_t size) {
+      return by.context.check(
+          driver.memcpy_dtod_async(dest.address() + at, src.address() + at, size, by.stream),
+          "cuMemcpyDtoDAsync");
+    });
+  };
   // Ordered on the stream of the source's instance too. Handles of one instance are ordered by whoever made
   // them, with record and wait.
   if (&from == instance_.get() || (one_context && there.stream == stream_)) {
     const Current current(context);
     if (!current.entered()) return current.entered();
-    return context.check(driver.memcpy_dtod_async(dest.address(), src.address(), nbytes, stream_),
-                         "cuMemcpyDtoDAsync");
+    return on_device(here);
   }
 
   // cuMemcpyPeerAsync is for device memory. Pinned memory is everybody's: the side that has the device memory
@@ -84,17 +94,20 @@ Result<void> Allocator::transfer(const CudaBuffer& dest, const CudaBuffer& src, 
   const Place& other = to_host ? here : there;
   const auto copy = [&] {
     const Context& by = copying.context;
-    if (one_context) {
-      return by.check(driver.memcpy_dtod_async(dest.address(), src.address(), nbytes, copying.stream),
-                      "cuMemcpyDtoDAsync");
-    }
+    if (one_context) return on_device(copying);
     if (to_host) {
-      return by.check(driver.memcpy_dtoh_async(dest.host_data(), src.address(), nbytes, copying.stream),
-                      "cuMemcpyDtoHAsync");
+      return in_pieces([&](std::size_t at, std::size_t size) {
+        return by.check(
+            driver.memcpy_dtoh_async(dest.host_data() + at, src.address() + at, size, copying.stream),
+            "cuMemcpyDtoHAsync");
+      });
     }
     if (src.host_data() != nullptr) {
-      return by.check(driver.memcpy_htod_async(dest.address(), src.host_data(), nbytes, copying.stream),
-                      "cuMemcpyHtoDAsync");
+      return in_pieces([&](std::size_t at, std::size_t size) {
+        return by.check(
+            driver.memcpy_htod_async(dest.address() + at, src.host_data() + at, size, copying.stream),
+            "cuMemcpyHtoDAsync");
+      });
     }
     static_cast<void>(by.reaches(other.context));  // without, the driver stages
     return by.check(driver.memcpy_peer_async(dest.address(), by.handle, src.address(), other.context.handle,
@@ -104,13 +117,13 @@ Result<void> Allocator::transfer(const CudaBuffer& dest, const CudaBuffer& src, 
   if (auto ready = follow(copying, other); !ready) return ready;
   const Current current(copying.context);
   if (!current.entered()) return current.entered();
-  if (auto copied = copy(); !copied) return copied;
-  auto ordered = follow(other, copying);
+  auto copied = copy();
+  auto ordered = follow(other, copying);  // after a failure too: some pieces may be under way
   // Nothing orders the other stream after the copy: the copy ends here.
   if (!ordered && !copying.context.lost()) {
     copying.context.told(driver.stream_synchronize(copying.stream), "cuStreamSynchronize");
   }
-  return ordered;
+  return copied ? ordered : copied;
 }
 
 }  // namespace berth::inline BERTH_ABI::cuda

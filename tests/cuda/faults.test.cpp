@@ -69,6 +69,7 @@ struct Given {
   DevicePtr adopted = native_memory(context);
   DevicePtr borrowed = native_memory(context);
   std::byte* pages = fresh_pages();
+  std::byte* more_pages = fresh_pages();
   std::vector<std::byte> bytes = native::pattern(size);
   testing::ScratchFile file = std::move(*testing::ScratchFile::holding(bytes));
 
@@ -149,6 +150,15 @@ void users_memory(Told& told, Given& given, cuda::Allocator& a) {
     told("map", a.map(*wrap, Access::read, 10, 0));
   }
   freed(a, wrap, registered);
+  {
+    const auto ahead = a.register_host({given.more_pages, size});
+    told("register_host", ahead);
+    auto part = a.wrap({given.more_pages, size / 2});
+    if (told("wrap", part)) {
+      told("fill", a.fill(*part, std::byte{8}));
+      a.free(*part, size / 2);
+    }
+  }
   auto adopted = a.adopt(given.adopted, size);
   if (told("adopt", adopted)) {
     given.adopted = 0;
@@ -172,7 +182,9 @@ void script(Told& told, Given& given) {
       freed(*adopted, allocated(told, *adopted, {.zero = true}), {.zero = true});
     }
   }
-  auto made = cuda::Allocator::borrow(given.context, given.stream, native::options());
+  auto in_pages = native::options();
+  in_pages.registration_chunk_bytes = 4096;
+  auto made = cuda::Allocator::borrow(given.context, given.stream, in_pages);
   if (!told("borrow", made)) return;
   cuda::Allocator& a = *made;
   const Allocated plain = allocated(told, a);

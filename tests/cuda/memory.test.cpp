@@ -234,22 +234,6 @@ TEST_CASE("host memory below 64 bytes of alignment is misaligned, with the numbe
   CHECK(outcome(HostRange::claim(pages.bytes(), "test")) == "ok");
 }
 
-TEST_CASE("memory that somebody else registered is overlap, and stays registered") {
-  native::Machine machine;
-  native::Borrowed user;
-  const native::Pages pages(page);
-  {
-    const native::Entered entered(user.context);
-    REQUIRE_CUDA(native::driver().mem_host_register(pages.data(), page, 0));
-  }
-  const auto refused = user.allocator.alloc(page, {.host = true, .external_ptr = pages.data()});
-  REQUIRE(outcome(refused) == "overlap");
-  CHECK(refused.error().call() == "cuMemHostRegister");
-  CHECK(outcome(HostRange::claim(pages.bytes(), "test")) == "ok");
-  const native::Entered entered(user.context);
-  CHECK(native::driver().mem_host_unregister(pages.data()) == native::abi::success);
-}
-
 // Frees.
 
 TEST_CASE("a free waits for what the streams hold") {

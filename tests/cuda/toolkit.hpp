@@ -107,6 +107,7 @@ static_assert(abi::success == CUDA_SUCCESS && abi::invalid_value == CUDA_ERROR_I
               abi::misaligned_address == CUDA_ERROR_MISALIGNED_ADDRESS &&
               abi::invalid_address_space == CUDA_ERROR_INVALID_ADDRESS_SPACE &&
               abi::invalid_pc == CUDA_ERROR_INVALID_PC && abi::launch_failed == CUDA_ERROR_LAUNCH_FAILED &&
+              abi::not_permitted == CUDA_ERROR_NOT_PERMITTED &&
               abi::not_supported == CUDA_ERROR_NOT_SUPPORTED && abi::unknown == CUDA_ERROR_UNKNOWN);
 #if CUDA_VERSION >= 13000  // names that older toolkits lack
 static_assert(abi::mps_client_terminated == CUDA_ERROR_MPS_CLIENT_TERMINATED &&
@@ -137,7 +138,10 @@ static_assert(abi::device_attribute_multiprocessor_count == CU_DEVICE_ATTRIBUTE_
               abi::device_attribute_read_only_host_register_supported ==
                   CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED);
 static_assert(abi::pointer_attribute_context == CU_POINTER_ATTRIBUTE_CONTEXT &&
-              abi::pointer_attribute_memory_type == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+              abi::pointer_attribute_memory_type == CU_POINTER_ATTRIBUTE_MEMORY_TYPE &&
+              abi::pointer_attribute_range_start_addr == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR &&
+              abi::pointer_attribute_range_size == CU_POINTER_ATTRIBUTE_RANGE_SIZE &&
+              abi::memorytype_host == CU_MEMORYTYPE_HOST);
 static_assert(abi::mem_allocation_type_pinned == CU_MEM_ALLOCATION_TYPE_PINNED &&
               abi::mem_location_type_device == CU_MEM_LOCATION_TYPE_DEVICE &&
               abi::mem_access_flags_prot_readwrite == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&

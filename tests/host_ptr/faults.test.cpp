@@ -2,7 +2,7 @@
 // Every driver call that a link makes fails once, one after the other, those that try the device first: the
 // failure is told, the newest elements survive it, and nothing is left behind. Runs under the layer "faults".
 #include "layers/faults_helpers.hpp"
-#include "support/host_ptr_fixture.hpp"
+#include "support/host_ptr_opencl_fixture.hpp"
 #include "support/reports.hpp"
 
 using namespace berth;

@@ -5,7 +5,7 @@
 #include <array>
 #include <functional>
 
-#include "support/host_ptr_fixture.hpp"
+#include "support/host_ptr_opencl_fixture.hpp"
 #include "support/skip.hpp"
 
 using namespace berth;

@@ -50,8 +50,21 @@ inline const berth::cuda::Driver& driver() {
   return found;
 }
 
-/// The options with which allocators are made here.
-inline berth::cuda::Options options() { return {.driver = &driver()}; }
+/// The options with which allocators are made here. BERTH_CUDA_CHUNK_BYTES has them register in chunks.
+inline berth::cuda::Options options() {
+  berth::cuda::Options options{.driver = &driver()};
+  if (const char* const chunk = std::getenv("BERTH_CUDA_CHUNK_BYTES"))
+    options.registration_chunk_bytes = std::strtoull(chunk, nullptr, 10);
+  return options;
+}
+
+/// The machine that fixtures make by themselves. Where BERTH_CUDA_DRIVER is "pageable" its devices reach any
+/// page of the host's.
+inline fake_cuda::Config two_devices() {
+  const char* const which = std::getenv("BERTH_CUDA_DRIVER");
+  const bool pageable = which != nullptr && std::string_view(which) == "pageable";
+  return {.devices = 2, .pageable_memory_access = pageable};
+}
 
 /// The machine of a test: a fresh fake one, or the real one. Declare it first.
 class Machine {

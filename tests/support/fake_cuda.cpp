@@ -2,6 +2,7 @@
 #include "support/fake_cuda.hpp"
 
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,8 +30,11 @@ using abi::Status;
 
 namespace {
 
-// Where the device's addresses are, seen from the host's: no host has such addresses.
+// Where the device's addresses are, seen from the host's: no host has such addresses, which lie below 2^47.
+// Scattered registrations count in the bits between.
 constexpr DevicePtr device_base = DevicePtr{1} << 62U;
+constexpr unsigned host_address_bits = 47;
+constexpr DevicePtr scatter = DevicePtr{1} << 48U;
 constexpr std::size_t alignment = 256;
 constexpr std::size_t large = std::size_t{1} << 20U;
 constexpr std::size_t granularity = std::size_t{2} << 20U;
@@ -135,7 +139,7 @@ void give_memory(std::byte* memory, std::size_t nbytes) noexcept {
 
 thread_local std::vector<Context*> current_stack;
 
-constexpr std::array<std::pair<Status, const char*>, 26> names{{
+constexpr std::array<std::pair<Status, const char*>, 27> names{{
     {0, "CUDA_SUCCESS"},
     {1, "CUDA_ERROR_INVALID_VALUE"},
     {2, "CUDA_ERROR_OUT_OF_MEMORY"},
@@ -160,6 +164,7 @@ constexpr std::array<std::pair<Status, const char*>, 26> names{{
     {712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"},
     {713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"},
     {719, "CUDA_ERROR_LAUNCH_FAILED"},
+    {800, "CUDA_ERROR_NOT_PERMITTED"},
     {801, "CUDA_ERROR_NOT_SUPPORTED"},
     {999, "CUDA_ERROR_UNKNOWN"},
 }};
@@ -291,7 +296,7 @@ struct State {
     if (next.ready && !next.ready()) return false;
     const Work work = std::move(next);
     stream.work.pop_front();
-    if (work.run) work.run();
+    if (work.run) run(work.run);
     if (work.passes) work.passes->passed = true;
     return true;
   }
@@ -331,9 +336,10 @@ struct State {
     --found;
     return address - found->first < found->second.nbytes ? found : allocations.end();
   }
-  // Whether a command of `context` may touch the bytes.
+  // Whether a command of `context` may touch the bytes. One command's are of one pinned range.
   bool reachable(const Context& context, DevicePtr address, std::size_t nbytes, const char* symbol,
-                 bool by_peer_copy = false) {
+                 bool writes) {
+    if (address < device_base && config.pageable_memory_access) return config.pageable_copies;
     std::size_t left = nbytes;
     for (DevicePtr at = address; left != 0;) {
       const auto found = containing(at);
@@ -342,9 +348,9 @@ struct State {
         return false;
       }
       const Allocation& allocation = found->second;
-      const bool host = allocation.kind == Kind::pinned || allocation.kind == Kind::registered;
+      const bool host = is_host(allocation);
       const bool peer = allocation.context != nullptr && context.peers.contains(allocation.context);
-      if (!host && allocation.device != context.device && !peer && !by_peer_copy) {
+      if (!host && allocation.device != context.device && !peer) {
         violation(std::string(symbol) + ": the memory is another device's, without peer access");
         return false;
       }
@@ -352,22 +358,75 @@ struct State {
         violation(std::string(symbol) + ": the memory is mapped without access");
         return false;
       }
+      if (allocation.kind == Kind::registered && writes && !allocation.writable) {
+        violation(std::string(symbol) + ": the memory is registered for reading only");
+        return false;
+      }
       const std::size_t here = found->second.nbytes - static_cast<std::size_t>(at - found->first);
+      if (host && left > here) return false;
       const std::size_t now = std::min(left, here);
       at += now;
       left -= now;
     }
     return true;
   }
+  [[nodiscard]] static bool is_host(const Allocation& allocation) noexcept {
+    return allocation.kind == Kind::pinned || allocation.kind == Kind::registered;
+  }
+  // The pinned memory around an address of the host's.
+  [[nodiscard]] std::map<DevicePtr, Allocation>::iterator pinned_around(const void* host) {
+    if (!config.scattered_registrations) {
+      const auto found = containing(device_address(host));
+      return found != allocations.end() && is_host(found->second) ? found : allocations.end();
+    }
+    const auto* const byte = static_cast<const std::byte*>(host);
+    return std::ranges::find_if(allocations, [&](const auto& entry) {
+      const Allocation& a = entry.second;
+      return is_host(a) && a.host <= byte && byte < a.host + a.nbytes;
+    });
+  }
   // Pinned memory by its address on the host.
   [[nodiscard]] const Allocation* pinned_at(const void* host, std::size_t nbytes) {
-    const auto found = containing(device_address(host));
-    if (found == allocations.end() ||
-        (found->second.kind != Kind::pinned && found->second.kind != Kind::registered)) {
-      return nullptr;
-    }
-    const auto from = static_cast<std::size_t>(device_address(host) - found->first);
+    const auto found = pinned_around(host);
+    if (found == allocations.end()) return nullptr;
+    const auto from = static_cast<std::size_t>(static_cast<const std::byte*>(host) - found->second.host);
     return nbytes <= found->second.nbytes - from ? &found->second : nullptr;
+  }
+  // Where the device sees pinned memory of the host's.
+  [[nodiscard]] Range seen(const void* host, std::size_t nbytes) {
+    const auto found = pinned_around(host);
+    const auto from = static_cast<const std::byte*>(host) - found->second.host;
+    return {found->first + static_cast<DevicePtr>(from), nbytes};
+  }
+  // Whether some of the host's bytes are pinned and others are not, or by another call.
+  [[nodiscard]] bool crosses_pins(const void* host, std::size_t nbytes) {
+    const auto around = pinned_around(host);
+    if (around != allocations.end()) return pinned_at(host, nbytes) == nullptr;
+    const auto* const first = static_cast<const std::byte*>(host);
+    return std::ranges::any_of(allocations, [&](const auto& entry) {
+      const Allocation& a = entry.second;
+      return is_host(a) && first <= a.host && a.host < first + nbytes;
+    });
+  }
+  // Pages that the host has put out of its own reach: the device's way to them is another.
+  [[nodiscard]] std::vector<std::span<std::byte>> protected_pages() const {
+    std::vector<std::span<std::byte>> found;
+    for (const auto& [address, allocation] : allocations) {
+      if (allocation.kind != Kind::registered) continue;
+      std::byte byte{};
+      iovec to{&byte, 1};
+      iovec from{allocation.host, 1};
+      if (::process_vm_readv(::getpid(), &to, 1, &from, 1, 0) == 1) continue;
+      const std::size_t page = 4096;
+      found.emplace_back(allocation.host, (allocation.nbytes + page - 1) / page * page);
+    }
+    return found;
+  }
+  void run(const std::function<void()>& work) const {
+    const auto pages = protected_pages();
+    for (const auto& each : pages) ::mprotect(each.data(), each.size(), PROT_READ | PROT_WRITE);
+    work();
+    for (const auto& each : pages) ::mprotect(each.data(), each.size(), PROT_NONE);
   }
   void drop(std::map<DevicePtr, Allocation>::iterator allocation) {
     const Allocation& gone = allocation->second;
@@ -459,7 +518,11 @@ struct State {
         *value = config.pageable_memory_access ? 1 : 0;
         break;
       case abi::device_attribute_host_register_supported:
+        *value = config.host_register ? 1 : 0;
+        break;
       case abi::device_attribute_read_only_host_register_supported:
+        *value = config.read_only_host_register ? 1 : 0;
+        break;
       case abi::device_attribute_virtual_memory_management_supported:
         *value = 1;
         break;
@@ -592,7 +655,8 @@ struct State {
   Status stream_wait_value32(abi::Stream handle, DevicePtr address, std::uint32_t value, unsigned) {
     Stream* const stream = usable(handle, "cuStreamWaitValue32");
     if (stream == nullptr) return abi::invalid_handle;
-    if (!reachable(*stream->context, address, sizeof value, "cuStreamWaitValue32")) return abi::invalid_value;
+    if (!reachable(*stream->context, address, sizeof value, "cuStreamWaitValue32", false))
+      return abi::invalid_value;
     auto* const word = reinterpret_cast<std::uint32_t*>(Machine::bytes(address));
     stream->work.push_back({.uses = {{address, sizeof value}}, .ready = [word, value] {
                               return static_cast<std::int32_t>(
@@ -679,17 +743,27 @@ struct State {
     return abi::success;
   }
   Status pointer_get_attribute(void* value, int attribute, DevicePtr address) {
-    const auto found = containing(address);
+    const bool by_host = address < device_base;
+    const auto found = by_host ? pinned_around(Machine::bytes(address)) : containing(address);
     if (found == allocations.end()) return abi::invalid_value;
-    const bool host = found->second.kind == Kind::pinned || found->second.kind == Kind::registered;
-    if (attribute == abi::pointer_attribute_context) {
-      *static_cast<abi::Context*>(value) = reinterpret_cast<abi::Context>(found->second.context);
-    } else if (attribute == abi::pointer_attribute_memory_type) {
-      *static_cast<int*>(value) = host ? 1 : 2;
-    } else {
-      return abi::invalid_value;
+    const Allocation& allocation = found->second;
+    switch (attribute) {
+      case abi::pointer_attribute_context:
+        *static_cast<abi::Context*>(value) = reinterpret_cast<abi::Context>(allocation.context);
+        return abi::success;
+      case abi::pointer_attribute_memory_type:
+        *static_cast<unsigned*>(value) = is_host(allocation) ? abi::memorytype_host : 2;
+        return abi::success;
+      case abi::pointer_attribute_range_start_addr:
+        *static_cast<DevicePtr*>(value) =
+            by_host ? reinterpret_cast<std::uintptr_t>(allocation.host) : found->first;
+        return abi::success;
+      case abi::pointer_attribute_range_size:
+        *static_cast<std::size_t*>(value) = allocation.nbytes;
+        return abi::success;
+      default:
+        return abi::invalid_value;
     }
-    return abi::success;
   }
   Status mem_host_alloc(void** memory, std::size_t nbytes, unsigned flags) {
     if (current() == nullptr) return abi::invalid_context;
@@ -711,30 +785,38 @@ struct State {
   }
   Status mem_host_register(void* memory, std::size_t nbytes, unsigned flags) {
     if (current() == nullptr) return abi::invalid_context;
-    if (memory == nullptr || nbytes == 0) return abi::invalid_value;
-    const DevicePtr address = device_address(memory);
+    if (!config.host_register) return abi::not_supported;
+    if (memory == nullptr || nbytes == 0 || nbytes > config.max_registration_bytes) return abi::invalid_value;
+    const bool read_only = (flags & abi::memhostregister_read_only) != 0;
+    if (read_only && !config.read_only_host_register) return abi::not_supported;
+    auto* const host = static_cast<std::byte*>(memory);
     for (const auto& [other, allocation] : allocations) {
-      if (Range{other, allocation.nbytes}.meets(address, nbytes)) return abi::host_memory_already_registered;
+      if (is_host(allocation) && allocation.host < host + nbytes &&
+          host < allocation.host + allocation.nbytes)
+        return abi::host_memory_already_registered;
     }
     if (nbytes > config.pinned_bytes - pinned_bytes) return abi::out_of_memory;
     pinned_bytes += nbytes;
-    allocations[address] = {
-        Kind::registered, nbytes, current(), current()->device, static_cast<std::byte*>(memory), flags};
+    const DevicePtr address =
+        device_address(memory) + (config.scattered_registrations ? scatter * (++registrations % 100) : 0);
+    allocations[address] = {Kind::registered, nbytes, current(), current()->device, host, flags, !read_only};
     return abi::success;
   }
   Status mem_host_unregister(void* memory) {
-    const auto found = allocations.find(device_address(memory));
-    if (found == allocations.end() || found->second.kind != Kind::registered)
+    const auto found = pinned_around(memory);
+    if (found == allocations.end() || found->second.kind != Kind::registered || found->second.host != memory)
       return abi::host_memory_not_registered;
     check_unused(found->first, found->second.nbytes, "cuMemHostUnregister");
     drop(found);
     return abi::success;
   }
   Status mem_host_get_device_pointer(DevicePtr* address, void* memory, unsigned flags) {
-    const Allocation* const found = pinned_at(memory, 0);
-    if (found == nullptr || flags != 0 || (found->flags & abi::memhostalloc_devicemap) == 0)
+    const auto found = pinned_around(memory);
+    if (found == allocations.end() || flags != 0 ||
+        (found->second.flags & abi::memhostalloc_devicemap) == 0) {
       return abi::invalid_value;
-    *address = device_address(memory);
+    }
+    *address = found->first + static_cast<DevicePtr>(static_cast<std::byte*>(memory) - found->second.host);
     return abi::success;
   }
 
@@ -743,11 +825,12 @@ struct State {
   Status memcpy_htod_async(DevicePtr dest, const void* src, std::size_t nbytes, abi::Stream handle) {
     Stream* const stream = usable(handle, "cuMemcpyHtoDAsync");
     if (stream == nullptr) return abi::invalid_handle;
-    if (!reachable(*stream->context, dest, nbytes, "cuMemcpyHtoDAsync")) return abi::invalid_value;
+    if (!reachable(*stream->context, dest, nbytes, "cuMemcpyHtoDAsync", true) || crosses_pins(src, nbytes))
+      return abi::invalid_value;
     std::byte* const to = Machine::bytes(dest);
     if (pinned_at(src, nbytes) != nullptr) {
-      stream->work.push_back({.uses = {{dest, nbytes}, {device_address(src), nbytes}},
-                              .run = [=] { std::memmove(to, src, nbytes); }});
+      stream->work.push_back(
+          {.uses = {{dest, nbytes}, seen(src, nbytes)}, .run = [=] { std::memmove(to, src, nbytes); }});
       return abi::success;
     }
     const auto* const from = static_cast<const std::byte*>(src);
@@ -759,10 +842,11 @@ struct State {
   Status memcpy_dtoh_async(void* dest, DevicePtr src, std::size_t nbytes, abi::Stream handle) {
     Stream* const stream = usable(handle, "cuMemcpyDtoHAsync");
     if (stream == nullptr) return abi::invalid_handle;
-    if (!reachable(*stream->context, src, nbytes, "cuMemcpyDtoHAsync")) return abi::invalid_value;
+    if (!reachable(*stream->context, src, nbytes, "cuMemcpyDtoHAsync", false) || crosses_pins(dest, nbytes))
+      return abi::invalid_value;
     const std::byte* const from = Machine::bytes(src);
     const bool pinned = pinned_at(dest, nbytes) != nullptr;
-    stream->work.push_back({.uses = pinned ? std::vector<Range>{{src, nbytes}, {device_address(dest), nbytes}}
+    stream->work.push_back({.uses = pinned ? std::vector<Range>{{src, nbytes}, seen(dest, nbytes)}
                                            : std::vector<Range>{{src, nbytes}},
                             .run = [=] { std::memmove(dest, from, nbytes); }});
     return pinned ? abi::success : finish(*stream, "cuMemcpyDtoHAsync");
@@ -777,8 +861,8 @@ struct State {
   Status memcpy_dtod_async(DevicePtr dest, DevicePtr src, std::size_t nbytes, abi::Stream handle) {
     Stream* const stream = usable(handle, "cuMemcpyDtoDAsync");
     if (stream == nullptr) return abi::invalid_handle;
-    if (!reachable(*stream->context, dest, nbytes, "cuMemcpyDtoDAsync") ||
-        !reachable(*stream->context, src, nbytes, "cuMemcpyDtoDAsync")) {
+    if (!reachable(*stream->context, dest, nbytes, "cuMemcpyDtoDAsync", true) ||
+        !reachable(*stream->context, src, nbytes, "cuMemcpyDtoDAsync", false)) {
       return abi::invalid_value;
     }
     return copy_on_device(dest, src, nbytes, *stream, "cuMemcpyDtoDAsync");
@@ -789,8 +873,8 @@ struct State {
     Context* const to = find(dest_handle);
     Context* const from = find(src_handle);
     if (stream == nullptr || to == nullptr || from == nullptr) return abi::invalid_handle;
-    if (!reachable(*to, dest, nbytes, "cuMemcpyPeerAsync") ||
-        !reachable(*from, src, nbytes, "cuMemcpyPeerAsync")) {
+    if (!reachable(*to, dest, nbytes, "cuMemcpyPeerAsync", true) ||
+        !reachable(*from, src, nbytes, "cuMemcpyPeerAsync", false)) {
       return abi::invalid_value;
     }
     const bool direct = to->device == from->device || stream->context->peers.contains(from) ||
@@ -801,7 +885,7 @@ struct State {
   Status memset_d8_async(DevicePtr dest, unsigned char value, std::size_t nbytes, abi::Stream handle) {
     Stream* const stream = usable(handle, "cuMemsetD8Async");
     if (stream == nullptr) return abi::invalid_handle;
-    if (!reachable(*stream->context, dest, nbytes, "cuMemsetD8Async")) return abi::invalid_value;
+    if (!reachable(*stream->context, dest, nbytes, "cuMemsetD8Async", true)) return abi::invalid_value;
     stream->work.push_back(
         {.uses = {{dest, nbytes}}, .run = [=] { std::memset(Machine::bytes(dest), value, nbytes); }});
     return abi::success;
@@ -977,6 +1061,7 @@ struct State {
 
   std::vector<std::size_t> used;  // bytes, by device
   std::size_t pinned_bytes = 0;
+  DevicePtr registrations = 0;
   std::vector<std::pair<Context*, std::size_t>> primaries;  // and their references, by device
   std::set<Context*> contexts;
   std::set<Stream*> streams;
@@ -1127,7 +1212,7 @@ bool Machine::busy(abi::Stream stream) const {
 }
 
 std::byte* Machine::bytes(abi::DevicePtr address) {
-  return reinterpret_cast<std::byte*>(address - device_base);
+  return reinterpret_cast<std::byte*>(address & ((DevicePtr{1} << host_address_bits) - 1));
 }
 
 void Machine::add_kernel(const std::string& name, std::vector<std::size_t> arg_bytes,

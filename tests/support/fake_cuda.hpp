@@ -27,6 +27,11 @@ struct Config {
   bool peers = true;                                 ///< devices can reach each other's memory
   bool integrated = false;
   bool pageable_memory_access = false;
+  bool pageable_copies = true;  ///< and the driver copies such memory, which some do not
+  bool host_register = true;
+  bool read_only_host_register = true;
+  std::size_t max_registration_bytes = SIZE_MAX;  ///< that one call takes
+  bool scattered_registrations = false;           ///< seen by the device at addresses of their own
 };
 
 /// What is alive.

@@ -42,6 +42,9 @@ class Cuda(program.FolderCase):
         for tour in tours:
             self.assertTrue(tour["histogram_equal"])
             self.assertTrue(tour["bytes_equal"])
+            if not REAL:
+                self.assertEqual(tour["in_place"]["link"], "registered")
+                self.assertEqual(tour["in_place"]["bytes_not_moved"], len(content))
 
     def test_check(self):
         text = self.run_ok("check", "--device", "cuda", env=FAKE)

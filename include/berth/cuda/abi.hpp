@@ -86,6 +86,7 @@ inline constexpr Status invalid_address_space = 717;
 inline constexpr Status invalid_pc = 718;
 inline constexpr Status launch_failed = 719;
 inline constexpr Status tensor_memory_leak = 721;
+inline constexpr Status not_permitted = 800;
 inline constexpr Status not_supported = 801;
 inline constexpr Status mps_client_terminated = 810;
 inline constexpr Status external_device = 911;
@@ -114,6 +115,10 @@ inline constexpr int device_attribute_read_only_host_register_supported = 113;
 
 inline constexpr int pointer_attribute_context = 1;
 inline constexpr int pointer_attribute_memory_type = 2;
+inline constexpr int pointer_attribute_range_start_addr = 11;
+inline constexpr int pointer_attribute_range_size = 12;
+
+inline constexpr unsigned memorytype_host = 1;
 
 inline constexpr int mem_allocation_type_pinned = 1;
 inline constexpr int mem_location_type_device = 1;

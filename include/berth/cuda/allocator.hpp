@@ -4,6 +4,7 @@
 #include <berth/core/allocator.hpp>
 #include <berth/cuda/abi.hpp>
 #include <berth/cuda/driver.hpp>
+#include <berth/cuda/host_registration.hpp>
 #include <berth/cuda/queue.hpp>
 
 #include <cstddef>
@@ -12,6 +13,8 @@
 #include <span>
 
 namespace berth::inline BERTH_ABI::cuda {
+
+class Linker;
 
 namespace detail {
 class Block;
@@ -37,6 +40,7 @@ class CudaBuffer {
 
  private:
   friend class Allocator;
+  friend class Linker;
   CudaBuffer(detail::Block* block, abi::DevicePtr address, std::size_t nbytes, InstanceId instance, bool view,
              bool shared) noexcept
       : block_(block),
@@ -59,6 +63,20 @@ struct Options {
   /// Whose calls are made; null: the process's own driver. Must outlive all that is made with it, events
   /// included.
   const Driver* driver = nullptr;
+  /// The most that one call registers of the host's memory; whole pages of 4096 bytes. Drivers were seen to
+  /// fail above 64 GiB.
+  std::size_t registration_chunk_bytes = std::size_t{32} << 30U;
+};
+
+/// How an allocator takes in host memory of the caller's.
+struct WrapOptions {
+  /// The device only reads it, and `copyin`, `fill` and `transfer` into it are refused. Its pages may be for
+  /// reading only.
+  bool read_only = false;
+  /// What the address must be a multiple of.
+  std::size_t alignment = 64;
+  /// Registers the memory also where the device reaches pageable memory.
+  bool always_register = false;
 };
 
 /// Memory of one CUDA device, ordered on one stream. Driver API, CUDA 11.4 and later.
@@ -66,8 +84,7 @@ struct Options {
 /// `host` is pinned memory that every context reaches (`cuMemHostAlloc`, portable and mapped); with
 /// `uncached`, write-combined: the host reads it slowly. `cpu_access` has no counterpart, nor has `uncached`
 /// alone. `external_ptr` is a device address of this context, or, with `host`, a range of host memory aligned
-/// to 64 bytes that no other link covers: it is registered (`cuMemHostRegister`), and memory that somebody
-/// else registered is `overlap`.
+/// to 64 bytes that no other link covers: see `wrap`.
 ///
 /// `copyin` and `copyout` return when the copy is done; `transfer`, `fill` and `zero` are queued, but for
 /// pinned memory, which the driver may fill before it returns (CUDA, "API synchronization behavior"). `free`
@@ -133,6 +150,18 @@ class BERTH_EXPORT Allocator {
   [[nodiscard]] bool supports_map() const noexcept { return true; }
   [[nodiscard]] bool supports_queues() const noexcept { return true; }
 
+  /// What `alloc` does for `external_ptr` with `host`, with more to say. Freed like any buffer; the spec
+  /// given then does not matter.
+  ///
+  /// The memory is registered (`cuMemHostRegister`), for every context; parts of what berth has registered
+  /// share that, and memory that somebody else pinned stays pinned by them, for at least as long as the
+  /// buffer lives. Where the device reaches pageable memory nothing is registered. `overlap` when a part of
+  /// the memory is pinned and not all of it; `unsupported` when the driver registers no such memory.
+  [[nodiscard]] Result<CudaBuffer> wrap(std::span<std::byte> bytes, const WrapOptions& options = {});
+  /// Registers host memory ahead of the buffers and links over it, which then cost no registration. It stays
+  /// registered until the last of them, and the result, are gone. It is no link: ranges of it may be linked.
+  [[nodiscard]] Result<HostRegistration> register_host(std::span<std::byte> bytes, bool read_only = false);
+
   /// Takes over an allocation of this context, which starts at `address` and holds at least `nbytes`; `free`
   /// gives it to `cuMemFree`. On failure the caller keeps it. Free it with its size and a default spec.
   [[nodiscard]] Result<CudaBuffer> adopt(abi::DevicePtr address, std::size_t nbytes);
@@ -146,6 +175,7 @@ class BERTH_EXPORT Allocator {
   [[nodiscard]] const Driver& driver() const noexcept;
 
  private:
+  friend class Linker;
   Allocator(std::shared_ptr<detail::Instance> instance, abi::Stream stream) noexcept;
 
   static Result<Allocator> use(abi::Context context, abi::Stream stream, const Options& options, bool adopts);

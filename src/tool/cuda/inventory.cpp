@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <berth/cuda/allocator.hpp>
 #include <berth/cuda/discovery.hpp>
+#include <berth/cuda/framework.hpp>
+#include <berth/device/registry.hpp>
 
 #include "histogram.hpp"
 
@@ -63,6 +65,10 @@ FoundDevice describe(const cuda::DeviceDescription& description, const std::stri
 
 FoundFramework find_cuda() {
   FoundFramework framework{.name = "CUDA", .problem = {}, .remedy = {}, .platforms = {}};
+  if (auto known = device::register_framework(cuda::framework()); !known) {
+    framework.problem = known.error().message();
+    return framework;
+  }
   const auto devices = cuda::devices();
   if (!devices) {
     framework.problem = devices.error().message();

@@ -3,30 +3,19 @@
 // shadow layer in one of its modes. Kernels run on the driver's own objects.
 #pragma once
 
-#include <berth/core/host_range.hpp>
-#include <berth/device/registry.hpp>
-#include <berth/host_ptr/host_access.hpp>
-#include <berth/host_ptr/host_ptr.hpp>
 #include <berth/opencl/framework.hpp>
 #include <berth/opencl/queue.hpp>
-#include <berth/vector/launch.hpp>
 
 #include <string>
 #include <vector>
 
 #include "layers/control.hpp"
+#include "support/host_ptr_words.hpp"
 #include "support/opencl_fixture.hpp"
-#include "support/state_table.hpp"
 
 namespace host_ptr_test {
 
-using berth::BigArray;
-using berth::Location;
-using berth::Vector;
-using berth::device::Device;
-using berth::device::LinkKind;
 using berth::opencl::ClBuffer;
-using state_table::message;
 
 /// What the drivers at hand do with memory of the host's.
 enum class Driver : int { shared, clvk, intel, rusticl, nvidia };
@@ -45,24 +34,33 @@ constexpr const char* source = R"(
   }
 )";
 
-constexpr std::size_t length = 4096;
-using Words = Vector<std::int32_t>;
-using Array = BigArray<std::int32_t>;
-
 /// A context and a queue of the user's, a device over them, and the framework registered.
 class Rig {
  public:
+  using Allocator = berth::opencl::Allocator;
+  using Queue = native::Owned<cl_command_queue>;
+  using QueueHandle = cl_command_queue;
+  using Kernel = cl_kernel;
+
   Rig()
       : device("OpenCL", 0, stream.description.name, berth::pack(stream.allocator)),
         program(stream.context, stream.description.id, source),
         add(program.kernel("add")),
         put(program.kernel("put")),
-        copy(program.kernel("copy")) {
+        copy(program.kernel("copy")),
+        slow(program.kernel("put_slowly")) {
     REQUIRE(message(berth::device::register_framework(berth::opencl::framework())) == "ok");
   }
   ~Rig() { berth::device::unregister_framework("OpenCL"); }
   Rig(const Rig&) = delete;
 
+  [[nodiscard]] static berth::device::HostLinker& linker() {
+    return *berth::opencl::framework()->host_linker();
+  }
+  [[nodiscard]] const Allocator& allocator() const { return stream.allocator; }
+  [[nodiscard]] std::uint64_t max_bytes() const { return stream.description.max_alloc_bytes; }
+  /// Whether the driver uses the host's memory itself.
+  [[nodiscard]] bool one_memory() { return driver() == Driver::shared; }
   /// By what the layer says; a real driver by what it does.
   [[nodiscard]] Driver driver() {
     if (const auto* const layer = layers::shadow_layer()) return static_cast<Driver>(layer->mode());
@@ -83,15 +81,18 @@ class Rig {
     return {"OpenCL", 1, stream.description.name + " again", berth::pack(*allocator)};
   }
 
-  [[nodiscard]] static Array zeros(std::size_t elements = length) {
-    auto array = Array::create(elements);
-    REQUIRE(message(array) == "ok");
-    return *array;
-  }
+  [[nodiscard]] static Array zeros(std::size_t elements = length) { return host_ptr_test::zeros(elements); }
   [[nodiscard]] Words attached(const Array& array, const berth::host_ptr::Options& options = {}) const {
-    auto vector = berth::host_ptr::of_bigarray(device, berth::int32, array, options);
-    REQUIRE(message(vector) == "ok");
-    return std::move(*vector);
+    return host_ptr_test::attached(device, array, options);
+  }
+
+  [[nodiscard]] QueueHandle queue() const { return stream.queue; }
+  [[nodiscard]] Queue another_queue() const { return stream.another_queue(); }
+  void register_queue(const Queue& queue) {
+    REQUIRE(message(device.register_queue(berth::opencl::borrow_queue(queue))) == "ok");
+  }
+  void finish(QueueHandle queue = nullptr) const {
+    REQUIRE(clFinish(queue != nullptr ? queue : this->queue()) == CL_SUCCESS);
   }
 
   [[nodiscard]] cl_mem mem(const Words& vector) const { return mem(vector, device); }
@@ -101,10 +102,26 @@ class Rig {
     return buffer->as<ClBuffer>()->root();
   }
   /// A kernel over all of the vector, on the device's own queue or another.
-  native::Owned<cl_event> run(cl_kernel kernel, const Words& vector, std::uint32_t value,
-                              cl_command_queue queue = nullptr) const {
-    return native::launch(queue != nullptr ? queue : stream.queue.get(), kernel, vector.size(), mem(vector),
+  native::Owned<cl_event> run(Kernel kernel, const Words& vector, std::uint32_t value,
+                              QueueHandle queue = nullptr) const {
+    return run_on(device, kernel, vector, value, queue);
+  }
+  native::Owned<cl_event> run_on(const Device& on, Kernel kernel, const Words& vector, std::uint32_t value,
+                                 QueueHandle queue = nullptr) const {
+    return native::launch(queue != nullptr ? queue : this->queue(), kernel, vector.size(), mem(vector, on),
                           value);
+  }
+  /// What stands for its end.
+  [[nodiscard]] berth::Event run_with_event(Kernel kernel, const Words& vector, std::uint32_t value,
+                                            QueueHandle queue) const {
+    return berth::opencl::borrow_event(run(kernel, vector, value, queue));
+  }
+  void run_slowly(const Words& vector, std::uint32_t value, QueueHandle queue = nullptr) const {
+    native::launch(queue != nullptr ? queue : this->queue(), slow, vector.size(), mem(vector), value,
+                   std::uint32_t{20000});
+  }
+  void run_copy(const Words& from, const Words& to) const {
+    native::launch(queue(), copy, from.size(), mem(from), mem(to));
   }
   /// Copied by a kernel into an object of the driver's own, and read from there: nothing of the way touches
   /// the host's array.
@@ -119,22 +136,37 @@ class Rig {
     return seen;
   }
 
+  /// Holds a queue back.
+  class Gate : public native::Gate {
+   public:
+    explicit Gate(const Rig& rig) : native::Gate(rig.stream.context) {}
+  };
+
+  /// The references to the rig's context and queue.
+  class Alive {
+   public:
+    explicit Alive(const Rig& rig)
+        : rig_(rig),
+          contexts_(native::references(rig.stream.context.get())),
+          queues_(native::references(rig.stream.queue.get())) {}
+    [[nodiscard]] bool same() const {
+      return native::settled(rig_.stream.context.get(), contexts_) == contexts_ &&
+             native::settled(rig_.stream.queue.get(), queues_) == queues_;
+    }
+
+   private:
+    const Rig& rig_;
+    cl_uint contexts_;
+    cl_uint queues_;
+  };
+
   native::Stream stream;
   Device device;
   native::Program program;
   native::Owned<cl_kernel> add;
   native::Owned<cl_kernel> put;
   native::Owned<cl_kernel> copy;
+  native::Owned<cl_kernel> slow;
 };
-
-inline std::vector<std::int32_t> all(std::int32_t value, std::size_t elements = length) {
-  return std::vector<std::int32_t>(elements, value);
-}
-inline void write(const Array& array, std::int32_t value) {
-  std::ranges::fill(array.writable_elements(), value);
-}
-inline std::vector<std::int32_t> host_sees(const Array& array) {
-  return {array.elements().begin(), array.elements().end()};
-}
 
 }  // namespace host_ptr_test

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <berth/core/config.hpp>
+
+#include <memory>
+
+namespace berth::inline BERTH_ABI::cuda {
+
+namespace detail {
+class Registration;
+}  // namespace detail
+
+/// Host memory that stays registered (`cuMemHostRegister`) for as long as this lives, whatever is attached to
+/// it meanwhile: see `Allocator::register_host`. Registering costs about 50 ms a GiB, so a runtime does it
+/// once for a region, off its hot path. Move-only; thread-safe like a standard container.
+class [[nodiscard]] HostRegistration {
+ public:
+  BERTH_EXPORT HostRegistration() noexcept;
+  BERTH_EXPORT HostRegistration(HostRegistration&& other) noexcept;
+  BERTH_EXPORT HostRegistration& operator=(HostRegistration&& other) noexcept;
+  BERTH_EXPORT ~HostRegistration();
+
+  explicit operator bool() const noexcept { return registration_ != nullptr; }
+
+ private:
+  friend class Allocator;
+  explicit HostRegistration(std::unique_ptr<detail::Registration> registration) noexcept;
+
+  std::unique_ptr<detail::Registration> registration_;
+};
+
+}  // namespace berth::inline BERTH_ABI::cuda
