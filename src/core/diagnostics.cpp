@@ -5,6 +5,8 @@
 #include <berth/core/process.hpp>
 
 #include <cstdio>
+#include <new>
+#include <utility>
 
 namespace berth::inline BERTH_ABI {
 namespace {
@@ -29,6 +31,27 @@ SinkSlot& slot() noexcept {
   return *leaked;
 }
 
+struct Held {
+  Error error;
+  Held* next;
+};
+// What this thread holds back, the first first.
+struct Holding {
+  unsigned depth;
+  Held* first;
+  Held** end;
+};
+thread_local constinit Holding holding{0, nullptr, nullptr};
+
+bool hold(const Error& error) noexcept {
+  if (holding.depth == 0) return false;
+  auto* const held = new (std::nothrow) Held{error, nullptr};
+  if (held == nullptr) return false;
+  *holding.end = held;
+  holding.end = &held->next;
+  return true;
+}
+
 }  // namespace
 
 void set_diagnostic_sink(DiagnosticSink sink, void* context) noexcept {
@@ -40,6 +63,7 @@ void set_diagnostic_sink(DiagnosticSink sink, void* context) noexcept {
 void report(const Error& error) noexcept {
   if (process::forked())
     return to_stderr(error, nullptr);  // the lock may have been held when the process forked
+  if (hold(error)) return;
   SinkSlot& current = slot();
   Sink sink{};
   {
@@ -47,6 +71,18 @@ void report(const Error& error) noexcept {
     sink = current.sink;
   }
   sink.call(error, sink.context);
+}
+
+HoldReports::HoldReports() noexcept {
+  if (holding.depth++ == 0) holding.end = &holding.first;
+}
+
+HoldReports::~HoldReports() {
+  if (--holding.depth != 0) return;
+  for (Held* held = std::exchange(holding.first, nullptr); held != nullptr;) {
+    report(held->error);
+    delete std::exchange(held, held->next);
+  }
 }
 
 }  // namespace berth::inline BERTH_ABI

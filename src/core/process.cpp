@@ -61,13 +61,12 @@ Result<void> begin_use(const char* backend) noexcept {
 }  // namespace detail
 
 void register_exit_hook() noexcept {
-  static const int registered = std::atexit([] {
+  std::atexit([] {
     if (std::atomic<Life>* word = detail::life.load(std::memory_order_acquire)) {
       Life running = Life::running;
       word->compare_exchange_strong(running, Life::exiting);
     }
   });
-  static_cast<void>(registered);
 }
 
 }  // namespace berth::inline BERTH_ABI::process

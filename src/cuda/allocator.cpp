@@ -24,6 +24,8 @@ using detail::Memory;
 
 // What cuMemAlloc aligns to (CUDA C++ Programming Guide, "Device Memory Accesses": at least 256 bytes).
 constexpr std::size_t alignment = 256;
+// What it rounds sizes up to; seen with driver 580 on an H200.
+constexpr std::size_t granularity = 512;
 constexpr std::size_t page_bytes = 4096;
 constexpr std::uint64_t max_host_bytes = std::numeric_limits<std::ptrdiff_t>::max();
 
@@ -34,7 +36,7 @@ std::shared_ptr<Instance> make_instance(std::shared_ptr<const Context> context, 
                            .instance = next_instance_id(),
                            .device = description.key,
                            .alignment = alignment,
-                           .granularity = alignment,
+                           .granularity = granularity,
                            .max_bytes = description.total_bytes,
                            .total_bytes = description.total_bytes,
                            .shares_host_memory = false};
@@ -189,7 +191,7 @@ Result<CudaBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) 
     if (!memory) return fail(memory.error());
   } else {
     memory->address = reinterpret_cast<std::uintptr_t>(spec.external_ptr);
-    if (auto right = detail::check_address(context, memory->address, "alloc"); !right)
+    if (auto right = detail::check_memory(context, memory->address, nbytes, "alloc"); !right)
       return fail(right.error());
   }
   auto* const block = new (std::nothrow) Block(*instance_, *memory, nbytes);

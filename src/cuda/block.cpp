@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "block.hpp"
 
+#include <berth/core/diagnostics.hpp>
+
 #include <algorithm>
 
 namespace berth::inline BERTH_ABI::cuda::detail {
@@ -40,6 +42,7 @@ void Block::settle(abi::Stream stream) noexcept {
   bool settled = wait(instance.stream);
   if (stream != instance.stream) settled = wait(stream) && settled;
   if (has_streams_.load(std::memory_order_acquire)) {
+    const HoldReports held;
     const MutexLock lock(mutex_);
     for (const abi::Stream used : streams_) settled = wait(used) && settled;
   }

@@ -60,10 +60,19 @@ struct Memory {
   void release(const Context& context) const noexcept;
 };
 
-/// What a block over memory of the host's that is the caller's knows besides.
+/// What a block over memory of the host's that is the caller's knows besides. The range stays claimed where
+/// the driver does not let go of it.
 struct HostLinked {
+  HostLinked() = default;
+  HostLinked(HostRange range, bool only_read) noexcept : claim(std::move(range)), read_only(only_read) {}
+  HostLinked(HostLinked&& other) = default;
+  HostLinked& operator=(HostLinked&&) = delete;
+  ~HostLinked() {
+    if (!registration.release()) claim.keep_claimed();
+  }
+
   HostRange claim;
-  Registration registration{};  ///< empty where the device reaches any page
+  Registration registration;  ///< empty where the device reaches any page
   bool read_only = false;
 };
 

@@ -2,10 +2,42 @@
 #include "context.hpp"
 
 #include <berth/core/diagnostics.hpp>
+#include <berth/core/mutex.hpp>
 
 #include <algorithm>
 
 namespace berth::inline BERTH_ABI::cuda::detail {
+namespace {
+
+// The drivers whose contexts live.
+struct Faults {
+  struct Entry {
+    const Driver* driver;
+    std::weak_ptr<Fault> fault;
+  };
+  Mutex mutex;
+  std::vector<Entry> entries BERTH_GUARDED_BY(mutex);
+};
+
+Faults& faults() noexcept {
+  static Faults* const leaked = new Faults;
+  return *leaked;
+}
+
+}  // namespace
+
+std::shared_ptr<Fault> fault_of(const Driver& driver) {
+  Faults& all = faults();
+  const MutexLock lock(all.mutex);
+  std::erase_if(all.entries, [](const Faults::Entry& gone) { return gone.fault.expired(); });
+  const auto known = std::ranges::find(all.entries, &driver, &Faults::Entry::driver);
+  if (known != all.entries.end()) {
+    if (auto fault = known->fault.lock()) return fault;
+  }
+  auto fault = std::make_shared<Fault>(abi::success);
+  all.entries.push_back({&driver, fault});
+  return fault;
+}
 
 Context::~Context() {
   if (!process::may_release()) return;
@@ -22,15 +54,24 @@ Result<void> Context::usable(const char* call) const noexcept {
   if (auto may = process::usable(backend); !may) return may;
   if (!lost()) [[likely]]
     return {};
-  return fail(
-      error(driver, lost_.load(std::memory_order_relaxed), call).because("the context failed before"));
+  const abi::Status fault = fault_->load(std::memory_order_relaxed);
+  return fail(error(driver, fault != abi::success ? fault : abi::context_is_destroyed, call)
+                  .because(fault != abi::success ? "the driver met a fault before"
+                                                 : "the context was destroyed before"));
 }
 
 Error Context::failure(abi::Status status, const char* call) const noexcept {
   const Error failed = error(driver, status, call);
   abi::Status working = abi::success;
-  if (sticky(status) && lost_.compare_exchange_strong(working, status, std::memory_order_acq_rel)) {
-    report(failed);
+  switch (damage(status)) {
+    case Damage::none:
+      break;
+    case Damage::context:
+      if (!gone_.exchange(true, std::memory_order_acq_rel)) report(failed);
+      break;
+    case Damage::process:
+      if (fault_->compare_exchange_strong(working, status, std::memory_order_acq_rel)) report(failed);
+      break;
   }
   return failed;
 }
@@ -44,10 +85,12 @@ bool Context::told(abi::Status status, const char* call) const noexcept {
 
 bool Context::reaches(const Context& peer) const noexcept {
   if (device == peer.device) return true;
+  const HoldReports held;
   const MutexLock lock(mutex_);
-  if (const auto known = std::ranges::find(peers_, peer.handle, &Peer::context); known != peers_.end()) {
-    return known->reached;
-  }
+  std::erase_if(peers_, [](const Peer& gone) { return gone.identity.expired(); });
+  const auto known =
+      std::ranges::find(peers_, peer.identity_, [](const Peer& each) { return each.identity.lock(); });
+  if (known != peers_.end()) return known->reached;
   int can = 0;
   if (!told(driver.device_can_access_peer(&can, device, peer.device), "cuDeviceCanAccessPeer")) return false;
   bool reached = false;
@@ -60,7 +103,7 @@ bool Context::reaches(const Context& peer) const noexcept {
       return false;
     }
   }
-  peers_.push_back({peer.handle, reached});
+  peers_.push_back({peer.identity_, reached});
   return reached;
 }
 

@@ -14,6 +14,11 @@
 
 namespace berth::inline BERTH_ABI::cuda::detail {
 
+/// The fault that ended a driver's work in this process; 0 when there was none. One for all contexts of a
+/// driver that live at one time.
+using Fault = std::atomic<abi::Status>;
+[[nodiscard]] std::shared_ptr<Fault> fault_of(const Driver& driver);
+
 /// One context that berth works in, and whether it still works. Shared by an allocator and its events.
 class Context {
  public:
@@ -24,15 +29,17 @@ class Context {
     borrowed,  ///< nothing
   };
 
-  Context(const Driver& table, abi::Context native, abi::Device on, Ownership ownership) noexcept
-      : driver(table), handle(native), device(on), ownership_(ownership) {}
+  Context(const Driver& table, abi::Context native, abi::Device on, Ownership ownership)
+      : driver(table), handle(native), device(on), ownership_(ownership), fault_(fault_of(table)) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ~Context();
 
   /// Success unless a call met a fault that the context does not survive.
   [[nodiscard]] Result<void> usable(const char* call) const noexcept;
-  [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire) != abi::success; }
+  [[nodiscard]] bool lost() const noexcept {
+    return fault_->load(std::memory_order_acquire) != abi::success || gone_.load(std::memory_order_acquire);
+  }
 
   /// Success, or the error; a fault of the context is remembered, and told to the sink the first time.
   [[nodiscard]] Result<void> check(abi::Status status, const char* call) const noexcept {
@@ -55,9 +62,12 @@ class Context {
   [[nodiscard]] Error failure(abi::Status status, const char* call) const noexcept;
 
   const Ownership ownership_;
-  mutable std::atomic<abi::Status> lost_{abi::success};
+  const std::shared_ptr<Fault> fault_;
+  mutable std::atomic<bool> gone_{false};
+  // Handles come again for other contexts: a peer is who has its identity.
+  const std::shared_ptr<const int> identity_ = std::make_shared<const int>();
   struct Peer {
-    abi::Context context;
+    std::weak_ptr<const int> identity;
     bool reached;
   };
   mutable Mutex mutex_;

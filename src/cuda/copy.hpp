@@ -13,7 +13,8 @@ namespace berth::inline BERTH_ABI::cuda::detail {
 // is wholly (CUDA driver API, "API synchronization behavior"). Waiting for the stream is right for both. The
 // context must be current.
 
-/// Waits for a copy on `stream`. Nothing touches the host's side of it afterwards, even if the wait fails.
+/// Waits for a copy on `stream`. If the wait fails, for the whole context: a driver that answers to neither
+/// is not copying.
 [[nodiscard]] inline Result<void> finish_copy(const Context& context, abi::Stream stream) noexcept {
   const Driver& driver = context.driver;
   auto done = context.check(driver.stream_synchronize(stream), "cuStreamSynchronize");

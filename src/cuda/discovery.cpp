@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <berth/core/diagnostics.hpp>
 #include <berth/core/process.hpp>
 #include <berth/cuda/discovery.hpp>
 
@@ -49,7 +50,7 @@ Result<const Driver*> resolve(const Driver* given) {
   if (given == nullptr) return driver();
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
   if (auto ready = check(*given, given->init(0), "cuInit"); !ready) return fail(ready.error());
-  process::register_exit_hook();
+  hook_exit();
   return given;
 }
 
@@ -117,8 +118,13 @@ Result<std::vector<DeviceDescription>> devices(const Driver* given) {
   found.reserve(static_cast<std::size_t>(count));
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     auto description = describe(ordinal, *driver);
-    if (!description) return fail(description.error());
-    found.push_back(std::move(*description));
+    if (description) {
+      found.push_back(std::move(*description));
+    } else if (ordinal + 1 < count || !found.empty()) {
+      report(description.error());
+    } else {
+      return fail(description.error());
+    }
   }
   return found;
 }

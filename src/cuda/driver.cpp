@@ -7,8 +7,10 @@
 
 #include <array>
 #include <cstring>
+#include <string_view>
 
 #include "entries.hpp"
+#include "resolve.hpp"
 #include "status.hpp"
 
 namespace berth::inline BERTH_ABI::cuda {
@@ -85,9 +87,12 @@ Error too_old(const char* symbol) noexcept {
 Result<Driver> load_driver(const char* library) {
   void* const handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    return fail(Error(Errc::library_missing, backend)
-                    .in("dlopen")
-                    .because("libcuda.so.1 is not there: it comes with NVIDIA's driver"));
+    const bool nvidias = std::string_view(library) == "libcuda.so.1";
+    return fail(
+        Error(Errc::library_missing, backend)
+            .in("dlopen")
+            .because(nvidias ? "libcuda.so.1 is not there, or does not load: it comes with NVIDIA's driver"
+                             : "the library is not there, or does not load"));
   }
   const Finder finder(handle);
   if (!finder.ready()) return fail(too_old("cuGetProcAddress"));
@@ -113,7 +118,7 @@ Result<const Driver*> driver() {
     loaded = *found;
   }
   if (auto ready = check(loaded, loaded.init(0), "cuInit"); !ready) return fail(ready.error());
-  process::register_exit_hook();
+  hook_exit();
   initialised = true;
   return &loaded;
 }

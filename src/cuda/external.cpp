@@ -48,21 +48,50 @@ Result<void> check_host_range(std::span<const std::byte> bytes, std::size_t alig
       Error(Errc::exceeds_device_maximum, backend).in(call).asking(bytes.size()).limited_to(max_host_bytes));
 }
 
+// `invalid` unless cuMemFree takes the memory: it is the device's, and of a context.
+Result<void> check_freed_by_driver(const Context& context, abi::DevicePtr address, const Error& invalid) {
+  const Driver& driver = context.driver;
+  unsigned type = 0;
+  if (auto asked =
+          context.check(driver.pointer_get_attribute(&type, abi::pointer_attribute_memory_type, address),
+                        "cuPointerGetAttribute");
+      !asked) {
+    return asked;
+  }
+  abi::Context own = nullptr;
+  if (auto asked = context.check(driver.pointer_get_attribute(&own, abi::pointer_attribute_context, address),
+                                 "cuPointerGetAttribute");
+      !asked) {
+    return asked;
+  }
+  if (type == abi::memorytype_device && own != nullptr) return {};
+  return fail(Error(invalid).because("cuMemFree frees device memory of cuMemAlloc only"));
+}
+
 }  // namespace
 
-Result<void> detail::check_address(const Context& context, abi::DevicePtr address, const char* call) {
-  const Error invalid = Error(Errc::invalid_argument, backend).in(call).at(address);
+Result<abi::DevicePtr> detail::check_memory(const Context& context, abi::DevicePtr address,
+                                            std::size_t nbytes, const char* call) {
+  const Error invalid = Error(Errc::invalid_argument, backend).in(call).asking(nbytes).at(address);
+  const Driver& driver = context.driver;
   abi::Context own = nullptr;
-  const abi::Status status =
-      context.driver.pointer_get_attribute(&own, abi::pointer_attribute_context, address);
+  const abi::Status status = driver.pointer_get_attribute(&own, abi::pointer_attribute_context, address);
   if (status == abi::invalid_value) {
     return fail(Error(invalid).because("this is no address of the device's"));
   }
-  if (auto asked = context.check(status, "cuPointerGetAttribute"); !asked) return asked;
+  if (auto asked = context.check(status, "cuPointerGetAttribute"); !asked) return fail(asked.error());
   if (own != nullptr && own != context.handle) {
     return fail(Error(invalid).because("the memory is of another context"));
   }
-  return {};
+  abi::DevicePtr base = 0;
+  std::size_t size = 0;
+  if (auto asked = context.check(driver.mem_get_address_range(&base, &size, address), "cuMemGetAddressRange");
+      !asked) {
+    return fail(asked.error());
+  }
+  if (auto inside = checks::range(nbytes, address - base, size, backend, call); !inside)
+    return fail(inside.error());
+  return base;
 }
 
 Result<CudaBuffer> Allocator::wrap(std::span<std::byte> bytes, const WrapOptions& options) {
@@ -79,7 +108,7 @@ Result<CudaBuffer> Allocator::wrap(std::span<std::byte> bytes, const WrapOptions
   auto claim = HostRange::claim(bytes, backend);
   if (!claim) return fail(claim.error());
 
-  detail::HostLinked linked{.claim = std::move(*claim), .read_only = options.read_only};
+  detail::HostLinked linked(std::move(*claim), options.read_only);
   detail::Memory memory{.address = reinterpret_cast<std::uintptr_t>(bytes.data()), .host = bytes.data()};
   if (!pageable) {
     auto registration = detail::Registration::take(
@@ -124,17 +153,12 @@ Result<CudaBuffer> Allocator::take(abi::DevicePtr address, std::size_t nbytes, b
   if (nbytes == 0) return fail(Error(invalid).because("an allocation has bytes"));
   const Current current(context);
   if (!current.entered()) return fail(current.entered().error());
-  if (auto right = detail::check_address(context, address, call); !right) return fail(right.error());
-  abi::DevicePtr base = 0;
-  std::size_t size = 0;
-  if (auto asked =
-          context.check(context.driver.mem_get_address_range(&base, &size, address), "cuMemGetAddressRange");
-      !asked) {
-    return fail(asked.error());
+  const auto base = detail::check_memory(context, address, nbytes, call);
+  if (!base) return fail(base.error());
+  if (adopts) {
+    if (*base != address) return fail(Error(invalid).because("an allocation does not start here"));
+    if (auto frees = check_freed_by_driver(context, address, invalid); !frees) return fail(frees.error());
   }
-  if (adopts && base != address) return fail(Error(invalid).because("an allocation does not start here"));
-  if (auto inside = checks::range(nbytes, address - base, size, backend, call); !inside)
-    return fail(inside.error());
   using Kind = detail::Memory::Kind;
   const detail::Memory memory{.kind = adopts ? Kind::device : Kind::external, .address = address};
   auto* const block = new (std::nothrow) Block(*instance_, memory, nbytes);

@@ -18,6 +18,7 @@ class Cuda final : public device::Framework {
 
   [[nodiscard]] Result<std::vector<device::Device>> devices() override {
     if (auto usable = process::usable(backend); !usable) return fail(usable.error());
+    const HoldReports held;
     const MutexLock lock(mutex_);
     if (devices_.empty()) {
       if (auto opened = open_all(); !opened) return fail(opened.error());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "host_trial.hpp"
 
+#include <berth/core/diagnostics.hpp>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -142,6 +144,7 @@ HostTrial::HostTrial(std::shared_ptr<const Context> context, const HostReach& re
 HostTrial::~HostTrial() = default;
 
 Result<device::LinkInfo> HostTrial::run() {
+  const HoldReports held;
   const MutexLock lock(mutex_);
   if (!known_) {
     const auto found = try_both();

@@ -4,7 +4,7 @@
 
 #include "block.hpp"
 #include "copy.hpp"
-#include "map_copy.hpp"
+#include "map.hpp"
 
 namespace berth::inline BERTH_ABI::cuda {
 
@@ -70,12 +70,9 @@ Result<Mapping> Allocator::map(const CudaBuffer& buf, Access access, std::size_t
   }
   const Current current(context);
   if (!current.entered()) return fail(current.entered().error());
-  if (std::byte* const host = buf.host_data()) {
-    if (auto idle = context.check(context.driver.stream_synchronize(stream_), "cuStreamSynchronize"); !idle)
-      return fail(idle.error());
-    return Mapping(std::span(host + byte_offset, nbytes));
-  }
-  return detail::map_copy(*buf.block_, stream_, buf.address() + byte_offset, nbytes, access);
+  const abi::DevicePtr address = buf.address() + byte_offset;
+  if (buf.host_data() != nullptr) return detail::map_in_place(*buf.block_, stream_, address, nbytes, access);
+  return detail::map_copy(*buf.block_, stream_, address, nbytes, access);
 }
 
 }  // namespace berth::inline BERTH_ABI::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "registration.hpp"
 
+#include <berth/core/diagnostics.hpp>
 #include <berth/core/mutex.hpp>
 
 #include <cstdint>
@@ -67,14 +68,16 @@ Error refusal(const Error& failed, std::span<const std::byte> bytes) noexcept {
   return about(bytes, Errc::unsupported).caused_by(failed).because("the driver registers no such memory");
 }
 
-void unregister(const Context& context, std::span<std::byte> bytes, std::size_t chunk_bytes) noexcept {
+bool unregister(const Context& context, std::span<std::byte> bytes, std::size_t chunk_bytes) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  bool gone = true;
   while (!bytes.empty()) {
-    context.told(context.driver.mem_host_unregister(bytes.data()), "cuMemHostUnregister");
+    gone = context.told(context.driver.mem_host_unregister(bytes.data()), "cuMemHostUnregister") && gone;
     const std::size_t chunk =
         left_in_chunk(begin, reinterpret_cast<std::uintptr_t>(bytes.data()), chunk_bytes);
     bytes = bytes.subspan(std::min(chunk, bytes.size()));
   }
+  return gone;
 }
 
 Result<abi::DevicePtr> seen_by_device(const Context& context, std::byte* host) noexcept {
@@ -94,7 +97,7 @@ Result<abi::DevicePtr> register_all(const Context& context, const Registration::
   const std::span<std::byte> bytes = request.bytes;
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
   const auto give_up = [&](const Error& failed, std::size_t registered) {
-    unregister(context, bytes.first(registered), request.chunk_bytes);
+    static_cast<void>(unregister(context, bytes.first(registered), request.chunk_bytes));
     return fail(failed);
   };
   abi::DevicePtr first = 0;
@@ -182,6 +185,7 @@ Result<Pin*> own_pin(const Pins& pins, const Registration::Request& request) noe
 
 Result<Registration> Registration::take(std::shared_ptr<const Context> context, const Request& request) {
   const Context& in = *context;
+  const HoldReports held;
   Registry& live = registry();
   const MutexLock lock(live.registering);
   const auto shared = own_pin(live.pins, request);
@@ -207,7 +211,7 @@ Result<Registration> Registration::take(std::shared_ptr<const Context> context, 
   auto pin = std::unique_ptr<Pin>(
       new (std::nothrow) Pin{std::move(context), request.bytes, request.read_only, request.chunk_bytes});
   if (pin == nullptr) {
-    unregister(in, request.bytes, request.chunk_bytes);
+    static_cast<void>(unregister(in, request.bytes, request.chunk_bytes));
     return fail(Error(Errc::out_of_memory, "host").in("cuMemHostRegister").asking(sizeof(Pin)));
   }
   Pin* const made = pin.get();
@@ -220,22 +224,29 @@ Result<Registration> Registration::take(std::shared_ptr<const Context> context, 
   return Registration(made, *address);
 }
 
-Registration::~Registration() {
-  if (pin_ == nullptr || !process::may_release()) return;
+bool Registration::release() noexcept {
+  Pin* const pin = std::exchange(pin_, nullptr);
+  if (pin == nullptr || !process::may_release()) return true;
+  const HoldReports held;
   Registry& live = registry();
   const MutexLock lock(live.registering);
-  if (--pin_->references != 0) return;
-  const auto gone = live.pins.find(pin_->begin());
+  if (pin->references > 1) {
+    --pin->references;
+    return true;
+  }
+  // What a driver that works does not let go of stays known, and is shared again.
+  const Context& context = *pin->context;
+  const bool lost = context.lost();
+  if (!lost) {
+    const Current current(context);
+    if (!current.entered_or_told() || !unregister(context, pin->bytes, pin->chunk_bytes)) return false;
+  }
   {
     const MutexLock borders(live.mutex);
-    if (live.chunked.erase(pin_->begin()) != 0) chunked_registrations.fetch_sub(1, std::memory_order_release);
+    if (live.chunked.erase(pin->begin()) != 0) chunked_registrations.fetch_sub(1, std::memory_order_release);
   }
-  const Context& context = *pin_->context;
-  if (!context.lost()) {
-    const Current current(context);
-    if (current.entered_or_told()) unregister(context, pin_->bytes, pin_->chunk_bytes);
-  }
-  live.pins.erase(gone);
+  live.pins.erase(pin->begin());
+  return !lost;
 }
 
 std::size_t before_border(const void* host, std::size_t nbytes) noexcept {

@@ -43,8 +43,10 @@ class Registration {
     std::swap(address_, moved.address_);
     return *this;
   }
-  ~Registration();
+  ~Registration() { static_cast<void>(release()); }
 
+  /// Gives it up. False when the memory stays registered although nobody uses it: the driver did not let go.
+  [[nodiscard]] bool release() noexcept;
   /// Where the context's device sees the memory.
   [[nodiscard]] abi::DevicePtr address() const noexcept { return address_; }
   /// The device may use the memory for ever: its registration does not end.

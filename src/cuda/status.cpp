@@ -27,14 +27,13 @@ Errc classify(abi::Status status) noexcept {
 
 }  // namespace
 
-bool sticky(abi::Status status) noexcept {
+Damage damage(abi::Status status) noexcept {
   switch (status) {
     case abi::ecc_uncorrectable:
     case abi::nvlink_uncorrectable:
     case abi::contained:
     case abi::illegal_address:
     case abi::launch_timeout:
-    case abi::context_is_destroyed:
     case abi::assert_failed:
     case abi::hardware_stack_error:
     case abi::illegal_instruction:
@@ -45,9 +44,11 @@ bool sticky(abi::Status status) noexcept {
     case abi::tensor_memory_leak:
     case abi::mps_client_terminated:
     case abi::external_device:
-      return true;
+      return Damage::process;
+    case abi::context_is_destroyed:
+      return Damage::context;
     default:
-      return false;
+      return Damage::none;
   }
 }
 

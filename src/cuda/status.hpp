@@ -5,13 +5,23 @@
 #include <berth/core/result.hpp>
 #include <berth/cuda/driver.hpp>
 
+#include <cstdint>
+
 namespace berth::inline BERTH_ABI::cuda {
 
 inline constexpr const char* backend = "cuda";
 
-/// Whether the status leaves the context unusable for good: "the process must be terminated and relaunched",
-/// as cuda.h puts it.
-[[nodiscard]] bool sticky(abi::Status status) noexcept;
+/// What a status says of calls to come.
+enum class Damage : std::uint8_t {
+  none,
+  context,  ///< the context is gone
+  process,  ///< no context of the process works again
+};
+
+/// cuda.h says of most statuses of faults that the process must be terminated; of uncorrectable ECC and
+/// NVLink errors it does not say, and they are taken for such.
+[[nodiscard]] Damage damage(abi::Status status) noexcept;
+[[nodiscard]] inline bool sticky(abi::Status status) noexcept { return damage(status) != Damage::none; }
 
 /// The error for a status other than success. `call` is the entry point, a literal.
 [[nodiscard]] Error error(const Driver& driver, abi::Status status, const char* call) noexcept;

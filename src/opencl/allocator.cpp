@@ -89,7 +89,7 @@ Result<std::shared_ptr<detail::Instance>> make_instance(Handle<cl_context> conte
   if (auto placed = place_in_context(*instance); !placed) return fail(placed.error());
   instance->staging = std::make_shared<detail::StagingShelf>(description->unified_memory);
   reclaim::announce(device_key(instance->device), instance->staging, reclaim::Holds::staging);
-  process::register_exit_hook();
+  hook_exit();
   return instance;
 }
 
@@ -288,6 +288,7 @@ void Allocator::free(ClBuffer buf, std::size_t /*nbytes*/, const BufferSpec& /*s
     };
     finish(queue());
     if (queue() != native_queue(instance_->queue)) finish(native_queue(instance_->queue));
+    const HoldReports held;
     const MutexLock lock(external->mutex);
     for (const Queue& used : external->queues) finish(native_queue(used));
   }

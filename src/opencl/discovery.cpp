@@ -75,7 +75,7 @@ Result<std::vector<cl_platform_id>> platform_ids() {
   if (auto got = check(clGetPlatformIDs(count, ids.data(), nullptr), "clGetPlatformIDs"); !got) {
     return fail(got.error());
   }
-  process::register_exit_hook();  // the drivers are initialised now
+  hook_exit();  // the drivers are initialised now
   return ids;
 }
 

@@ -17,6 +17,7 @@ class OpenCl final : public device::Framework {
 
   [[nodiscard]] Result<std::vector<device::Device>> devices() override {
     if (auto usable = process::usable("opencl"); !usable) return fail(usable.error());
+    const HoldReports held;
     const MutexLock lock(mutex_);
     if (devices_.empty()) {
       if (auto opened = open_all(); !opened) return fail(opened.error());

@@ -175,6 +175,7 @@ Result<device::LinkInfo> Linker::probe(const device::Device& device, const devic
     return fail(Error(Errc::unsupported, backend).in("probe").because("the device's memory is not OpenCL's"));
   }
 
+  const HoldReports held;
   const MutexLock lock(mutex_);
   for (const Probed& known : probed_) {
     if (known.device == key && known.address_aligned == (misaligned == 0) &&

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <berth/core/error.hpp>
+#include <berth/core/process.hpp>
 #include <berth/core/result.hpp>
 
 #include "cl.hpp"
@@ -25,6 +26,12 @@ enum class Doing : unsigned char { allocating, moving, other };
                                         Doing doing = Doing::other) noexcept {
   if (status == CL_SUCCESS) return {};
   return fail(error(status, call, doing));
+}
+
+/// Once, when the drivers are initialised.
+inline void hook_exit() noexcept {
+  static const bool hooked = (process::register_exit_hook(), true);
+  static_cast<void>(hooked);
 }
 
 }  // namespace berth::inline BERTH_ABI::opencl

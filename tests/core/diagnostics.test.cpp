@@ -96,6 +96,27 @@ TEST_CASE("a sink may report, and replace the sink, itself") {
   set_diagnostic_sink(nullptr);
 }
 
+TEST_CASE("reports that are held come with the end of the outermost, in their order") {
+  static std::string told;
+  told.clear();
+  set_diagnostic_sink([](const Error& error, void*) noexcept { told += to_string(error.code()); });
+  {
+    const HoldReports outer;
+    report(Error(Errc::io));
+    {
+      const HoldReports inner;
+      report(Error(Errc::mapped));
+    }
+    CHECK(told.empty());
+    std::thread([] { report(Error(Errc::driver)); }).join();
+    CHECK(told == "driver");  // another thread's are not held
+  }
+  CHECK(told == "driveriomapped");
+  report(Error(Errc::forked));
+  CHECK(told == "driveriomappedforked");
+  set_diagnostic_sink(nullptr);
+}
+
 TEST_CASE("every report of several threads reaches a sink while it is replaced") {
   Seen seen[2];
   const int each = static_cast<int>(scaled(5000));

@@ -163,6 +163,32 @@ TEST_CASE("loads go to host memory and device memory alike") {
   user.allocator.free(host, 5000, {.host = true});
 }
 
+TEST_CASE("a chunk is read while the one before is copied") {
+  native::Machine machine;
+  if (!machine.fake()) return left_out("only the fake driver tells what was queued");
+  native::Borrowed user;
+  const auto bytes = native::pattern(2 * chunk);
+  const ScratchFile file = file_holding(bytes);
+  auto buf = user.allocator.alloc(bytes.size());
+  REQUIRE(message(buf) == "ok");
+  machine->reset();
+  std::string answer;
+  {
+    native::Gate gate(user.context);
+    gate.close(user.stream);
+    std::jthread copying(
+        [&] { answer = message(user.allocator.copy_from_disk(*buf, file.extent(), bytes.size())); });
+    // The second is read and queued although no copy of the first can have run.
+    for (int i = 0; i < 5000 && machine->calls("cuMemcpyHtoDAsync") < 2; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(machine->calls("cuMemcpyHtoDAsync") == 2);
+    gate.open();
+  }
+  CHECK(answer == "ok");
+  CHECK(content(user.allocator, *buf) == bytes);
+  user.allocator.free(*buf, bytes.size());
+}
+
 TEST_CASE("threads copy from disk at once") {
   native::Machine machine;
   native::Borrowed user;
@@ -175,7 +201,10 @@ TEST_CASE("threads copy from disk at once") {
       workers.emplace_back([&] {
         cuda::Allocator allocator = user.allocator;
         auto buf = allocator.alloc(bytes.size());
-        if (!buf) return;
+        if (!buf) {
+          problem = "no buffer";
+          return;
+        }
         const auto copied = allocator.copy_from_disk(*buf, file.extent(), bytes.size());
         std::vector<std::byte> seen(bytes.size());
         const auto out = allocator.copyout(seen, *buf);

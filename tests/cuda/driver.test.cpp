@@ -8,6 +8,7 @@
 
 #include "support/child.hpp"
 #include "support/cuda_fixture.hpp"
+#include "support/reports.hpp"
 #include "support/skip.hpp"
 
 using namespace berth;
@@ -38,7 +39,7 @@ TEST_CASE("a library that is not there is library_missing") {
   const auto loaded = cuda::load_driver("libberth_no_such_library.so.1");
   REQUIRE(outcome(loaded) == "library_missing");
   CHECK(loaded.error().backend() == "cuda");
-  CHECK(loaded.error().message().find("libcuda.so.1") != std::string::npos);
+  CHECK(loaded.error().message().find("does not load") != std::string::npos);
 }
 
 TEST_CASE("a library that is no driver is symbol_missing") {
@@ -131,6 +132,21 @@ TEST_CASE("devices are described") {
   REQUIRE(message(version) == "ok");
   CHECK(*version >= cuda::Version{11, 4});
   CHECK(outcome(cuda::describe(static_cast<int>(devices->size()), &native::driver())) == "no_device");
+}
+
+TEST_CASE("a device that does not answer is left out, and told") {
+  if (native::real()) return left_out("only the fake driver fails on demand");
+  native::Machine machine({.devices = 3});
+  Reports reports;
+  machine->fail({.symbol = "cuDeviceGetUuid", .nth = 2, .times = 1, .status = native::abi::unknown});
+  const auto some = cuda::devices(&native::driver());
+  REQUIRE(message(some) == "ok");
+  REQUIRE(some->size() == 2);
+  CHECK((*some)[0].ordinal == 0);
+  CHECK((*some)[1].ordinal == 2);
+  CHECK(reports.take().size() == 1);
+  machine->fail({.symbol = "cuDeviceGetUuid", .nth = 1, .times = 9, .status = native::abi::unknown});
+  CHECK(outcome(cuda::devices(&native::driver())) == "driver");
 }
 
 TEST_CASE("a driver that sees no device says so") {

@@ -48,14 +48,18 @@ Machine& machine() {
   return *made;
 }
 
-abi::Status find(const char* symbol, void** function) {
+// Berth asks for the interface whose signature it has, and for no other meaning of the default stream.
+constexpr std::uint64_t legacy_stream = 1;
+
+abi::Status find(const char* symbol, void** function, int asked, std::uint64_t flags) {
   machine();
   const auto& table = Machine::driver();
   const std::string_view wanted = symbol;
   *function = nullptr;
   if (wanted == environment("FAKE_CUDA_HIDES")) return abi::not_found;
-#define FAKE_LIBCUDA_ENTRY(member, symbol, version, need) \
-  if (wanted == #symbol) *function = reinterpret_cast<void*>(table.member);
+#define FAKE_LIBCUDA_ENTRY(member, symbol, version, need)                \
+  if (wanted == #symbol && asked == (version) && flags == legacy_stream) \
+    *function = reinterpret_cast<void*>(table.member);
   BERTH_CUDA_ENTRIES(FAKE_LIBCUDA_ENTRY)
 #undef FAKE_LIBCUDA_ENTRY
   return *function != nullptr ? abi::success : abi::not_found;
@@ -65,14 +69,14 @@ abi::Status find(const char* symbol, void** function) {
 
 extern "C" {
 #ifdef FAKE_CUDA_OLD
-[[gnu::visibility("default")]] abi::Status cuGetProcAddress(const char* symbol, void** function, int,
-                                                            std::uint64_t) {
-  return find(symbol, function);
+[[gnu::visibility("default")]] abi::Status cuGetProcAddress(const char* symbol, void** function, int version,
+                                                            std::uint64_t flags) {
+  return find(symbol, function, version, flags);
 }
 #else
-[[gnu::visibility("default")]] abi::Status cuGetProcAddress_v2(const char* symbol, void** function, int,
-                                                               std::uint64_t, int* found) {
-  const abi::Status status = find(symbol, function);
+[[gnu::visibility("default")]] abi::Status cuGetProcAddress_v2(const char* symbol, void** function,
+                                                               int version, std::uint64_t flags, int* found) {
+  const abi::Status status = find(symbol, function, version, flags);
   *found = status == abi::success ? 0 : 1;
   return status;
 }

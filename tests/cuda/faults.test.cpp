@@ -3,6 +3,7 @@
 // leaks, and afterwards all works. And faults that a context does not survive. On the fake driver only.
 #include <berth/adaptors/lru.hpp>
 #include <berth/core/buffer.hpp>
+#include <berth/core/host_range.hpp>
 #include <berth/cuda/allocator.hpp>
 #include <berth/testing/scratch_file.hpp>
 
@@ -324,11 +325,12 @@ TEST_CASE("a fault is told once; from then on every call is device_lost, and no 
     auto buf = a.alloc(size);
     auto other = a.alloc(size);
     auto host = a.alloc(size, {.host = true});
+    REQUIRE(message(other) == "ok");
     auto map = a.map(*other, Access::write, 10, 0);
     const auto before = a.record();
     REQUIRE((buf && other && host && map && before));
-    native::Pages pages(size);
-    const BufferSpec external{.host = true, .external_ptr = pages.data()};
+    std::byte* const pages = fresh_pages();
+    const BufferSpec external{.host = true, .external_ptr = pages};
     auto wrap = a.alloc(size, external);
     REQUIRE(message(wrap) == "ok");
 
@@ -368,31 +370,156 @@ TEST_CASE("a fault is told once; from then on every call is device_lost, and no 
     a.free(*wrap, size, external);
     CHECK(machine->calls() == 0);
     CHECK(reports.take().empty());
+    // The driver never said that it let go of it.
+    CHECK(outcome(HostRange::claim({pages, size}, "test")) == "overlap");
   }
   CHECK(reports.take().empty());
 }
 
-TEST_CASE("an allocator in another context is not lost, and the primary context comes back anew") {
+TEST_CASE("a fault takes every context of the process with it, and is told once") {
   native::Machine machine;
   if (!machine.fake()) return left_out("only the fake driver can be told to do this");
   Reports reports;
   native::Borrowed other;
   {
     auto lost = cuda::Allocator::open(0, native::options());
+    auto beside = cuda::Allocator::open(0, native::options());
     REQUIRE(message(lost) == "ok");
+    REQUIRE(message(beside) == "ok");
     machine->fault(lost->queue());
     CHECK(outcome(lost->synchronize()) == "device_lost");
-    auto again = cuda::Allocator::open(0, native::options());  // the same context, while the first lives
-    CHECK(outcome(again) == "device_lost");
+    machine->reset();
+    CHECK(outcome(beside->synchronize()) == "device_lost");
+    CHECK(outcome(other.allocator.synchronize()) == "device_lost");
+    CHECK(machine->calls() == 0);
   }
+  CHECK(outcome(cuda::Allocator::open(0, native::options())) == "device_lost");
+  CHECK(reports.take().size() == 1);
+}
+
+TEST_CASE("every status has its meaning") {
+  if (native::real()) return left_out("only the fake driver can be told to do this");
+  namespace abi = native::abi;
+  const std::vector<std::pair<Status, const char*>> meanings{
+      {abi::invalid_value, "driver"},
+      {abi::out_of_memory, "out_of_memory"},
+      {abi::deinitialized, "exiting"},
+      {abi::stub_library, "library_missing"},
+      {abi::no_device, "no_device"},
+      {abi::invalid_device, "no_device"},
+      {abi::invalid_context, "driver"},
+      {abi::ecc_uncorrectable, "device_lost"},
+      {abi::nvlink_uncorrectable, "device_lost"},
+      {abi::contained, "device_lost"},
+      {abi::invalid_handle, "driver"},
+      {abi::illegal_address, "device_lost"},
+      {abi::launch_timeout, "device_lost"},
+      {abi::context_is_destroyed, "device_lost"},
+      {abi::assert_failed, "device_lost"},
+      {abi::host_memory_already_registered, "overlap"},
+      {abi::hardware_stack_error, "device_lost"},
+      {abi::illegal_instruction, "device_lost"},
+      {abi::misaligned_address, "device_lost"},
+      {abi::invalid_address_space, "device_lost"},
+      {abi::invalid_pc, "device_lost"},
+      {abi::launch_failed, "device_lost"},
+      {abi::tensor_memory_leak, "device_lost"},
+      {abi::not_permitted, "driver"},
+      {abi::not_supported, "unsupported"},
+      {abi::mps_client_terminated, "device_lost"},
+      {abi::external_device, "device_lost"},
+      {abi::unknown, "driver"},
+  };
+  for (const auto& [status, meaning] : meanings) {
+    CAPTURE(status);
+    native::Machine machine;
+    Reports reports;
+    native::Borrowed user;
+    machine->fail({.symbol = "cuMemAlloc", .nth = 1, .times = 1, .status = status});
+    const auto failed = user.allocator.alloc(16);
+    REQUIRE(outcome(failed) == meaning);
+    CHECK(failed.error().status() == status);
+    // A fault is for good; anything else is over.
+    const bool fault = std::string_view(meaning) == "device_lost";
+    CHECK(outcome(user.allocator.synchronize()) == (fault ? "device_lost" : "ok"));
+    CHECK(reports.take().size() == (fault ? 1U : 0U));
+  }
+}
+
+TEST_CASE("a context that is gone takes no other with it") {
+  native::Machine machine;
+  if (!machine.fake()) return left_out("only the fake driver can be told to do this");
+  Reports reports;
+  native::Borrowed gone;
+  native::Borrowed other;
+  machine->fail({.symbol = "cuMemAlloc", .nth = 1, .times = 1, .status = native::abi::context_is_destroyed});
+  CHECK(outcome(gone.allocator.alloc(16)) == "device_lost");
+  CHECK(outcome(gone.allocator.synchronize()) == "device_lost");
   CHECK(outcome(other.allocator.synchronize()) == "ok");
-  auto fresh = cuda::Allocator::open(0, native::options());
-  REQUIRE(message(fresh) == "ok");
-  auto buf = fresh->alloc(size, {.zero = true});
+  CHECK(reports.take().size() == 1);
+}
+
+TEST_CASE("a block whose work cannot be waited for is not given back") {
+  native::Machine machine;
+  if (!machine.fake()) return left_out("only the fake driver can be told to do this");
+  Reports reports;
+  native::Borrowed user;
+  native::Gate gate(user.context);
+  auto buf = user.allocator.alloc(size);
   REQUIRE(message(buf) == "ok");
-  CHECK(native::all(native::content(*fresh, *buf), 0));
-  fresh->free(*buf, size, {.zero = true});
-  CHECK(reports.take().size() == 2);  // one for each instance that met it
+  const DevicePtr address = buf->address();
+  gate.close(user.stream);
+  REQUIRE(message(user.allocator.fill(*buf, std::byte{1})) == "ok");
+  machine->fail({.symbol = "cuStreamSynchronize", .nth = 1, .times = 9, .status = native::abi::unknown});
+  machine->also_fail({.symbol = "cuCtxSynchronize", .nth = 1, .times = 9, .status = native::abi::unknown});
+  user.allocator.free(*buf, size);
+  machine->disarm();
+  CHECK(machine->violations() == "");
+  CHECK(machine->balance().allocations == 1);
+  CHECK(reports.take().size() == 2);
+  gate.open();
+  REQUIRE(message(user.allocator.synchronize()) == "ok");
+  const native::Entered entered(user.context);
+  REQUIRE_CUDA(native::driver().mem_free(address));
+}
+
+TEST_CASE("the chunks of a copy that cannot be waited for are not given back") {
+  native::Machine machine;
+  if (!machine.fake()) return left_out("only the fake driver can be told to do this");
+  Reports reports;
+  native::Borrowed user;
+  auto buf = user.allocator.alloc(size);
+  REQUIRE(message(buf) == "ok");
+  auto file = testing::ScratchFile::holding(native::pattern(size));
+  REQUIRE(file);
+  {
+    native::Gate gate(user.context);
+    gate.close(user.stream);
+    machine->fail({.symbol = "cuEventRecord", .nth = 1, .times = 1, .status = native::abi::unknown});
+    machine->also_fail(
+        {.symbol = "cuStreamSynchronize", .nth = 1, .times = 9, .status = native::abi::unknown});
+    CHECK(outcome(user.allocator.copy_from_disk(*buf, file->extent(), size)) == "driver");
+    machine->disarm();
+    CHECK(machine->balance().pinned == 3);  // the chunks, and the gate
+  }
+  CHECK(machine->violations() == "");
+  CHECK(reports.take().size() == 1);
+  user.allocator.free(*buf, size);
+  machine->forget_pinned();
+}
+
+TEST_CASE("a copy whose stream cannot be waited for is waited for with its context") {
+  native::Machine machine;
+  if (!machine.fake()) return left_out("only the fake driver can be told to do this");
+  native::Borrowed user;
+  auto buf = user.allocator.alloc(size);
+  REQUIRE(message(buf) == "ok");
+  machine->reset();
+  machine->fail({.symbol = "cuStreamSynchronize", .nth = 1, .times = 1, .status = native::abi::unknown});
+  std::vector<std::byte> seen(size);
+  CHECK(outcome(user.allocator.copyout(seen, *buf)) == "driver");
+  CHECK(machine->calls("cuCtxSynchronize") == 1);
+  user.allocator.free(*buf, size);
 }
 
 TEST_CASE("the cache of a lost device is let go without a call") {

@@ -168,8 +168,10 @@ TEST_CASE("memory of which the user pinned a part is refused", "[overlap]") {
 TEST_CASE("child: a kernel faults under a link", "[.]") {
   Reports reports;
   const Array array = Rig::zeros();
+  bool registers = true;
   {
     Rig rig;
+    registers = !pageable(rig);
     Words vector = rig.attached(array);
     auto launch = launching(rig.device, inout(vector));
     REQUIRE(message(launch) == "ok");
@@ -187,14 +189,15 @@ TEST_CASE("child: a kernel faults under a link", "[.]") {
     native::say("read: " + outcome(vector.get(0)));
     native::say("told: " + std::to_string(reports.take().size()));
   }
-  native::say(std::string("claimed at the end: ") + (claimed(array) ? "yes" : "no"));
+  // Registered memory is not given back after a fault: the driver answers no call.
+  native::say(std::string("claimed at the end: ") + (claimed(array) == registers ? "as it must" : "?"));
 }
 
 TEST_CASE("a kernel that the context does not survive is an error of every call after it", "[failed]") {
   const auto child = native::run_child("child: a kernel faults under a link");
   CAPTURE(child.output);
   for (const char* line : {"acquire: lost", "location: Stale_CPU the device", "publish: lost", "detach: lost",
-                           "linked: yes", "read: device_lost", "told: 1", "claimed at the end: no"}) {
+                           "linked: yes", "read: device_lost", "told: 1", "claimed at the end: as it must"}) {
     CAPTURE(line);
     CHECK(child.output.find(line) != std::string::npos);
   }

@@ -115,6 +115,24 @@ TEST_CASE("a block freed while it is mapped is reported, and ends with the map")
   CHECK(reports.take().empty());
 }
 
+TEST_CASE("pinned memory freed while it is mapped is reported, and ends with the map") {
+  native::Machine machine;
+  native::Borrowed user;
+  Reports reports;
+  auto buf = user.allocator.alloc(nbytes, {.host = true});
+  REQUIRE(message(buf) == "ok");
+  auto map = user.allocator.map(*buf, Access::write, nbytes);
+  REQUIRE(message(map) == "ok");
+  CHECK(map->bytes().data() == buf->host_data());
+  CHECK(outcome(user.allocator.fill(*buf, std::byte{1})) == "mapped");
+  CHECK(outcome(user.allocator.map(*buf, Access::read, 1)) == "mapped");
+  user.allocator.free(*buf, nbytes, {.host = true});
+  CHECK(reports.take().size() == 1);
+  std::ranges::fill(map->bytes(), std::byte{1});
+  CHECK(message(map->unmap()) == "ok");
+  if (machine.fake()) CHECK(machine->balance().pinned == 0);
+}
+
 TEST_CASE("a map is on the handle's stream") {
   const native::Machine machine;
   Mapped m;

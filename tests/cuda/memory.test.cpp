@@ -345,5 +345,17 @@ TEST_CASE("what cannot be adopted or borrowed is refused, and stays the caller's
   native::Borrowed other;
   CHECK(outcome(other.allocator.adopt(address, page)) == "invalid_argument");
   const native::Entered entered(user.context);
+  // cuMemFree would not free these.
+  void* pinned = nullptr;
+  DevicePtr seen = 0;
+  REQUIRE_CUDA(native::driver().mem_host_alloc(
+      &pinned, page, native::abi::memhostalloc_portable | native::abi::memhostalloc_devicemap));
+  REQUIRE_CUDA(native::driver().mem_host_get_device_pointer(&seen, pinned, 0));
+  CHECK(outcome(user.allocator.adopt(seen, page)) == "invalid_argument");
+  REQUIRE_CUDA(native::driver().mem_free_host(pinned));
+  // As an external address, too, the bytes must be of one allocation.
+  const auto beyond = user.allocator.alloc(page * 256, {.external_ptr = as_pointer(address)});
+  REQUIRE(outcome(beyond) == "out_of_range");
+  CHECK(beyond.error().limit() >= page);
   CHECK(native::driver().mem_free(address) == native::abi::success);
 }

@@ -65,6 +65,14 @@ TEST_CASE("open works in the primary context, and gives it back") {
   REQUIRE_CUDA(native::driver().device_primary_ctx_release(0));
 }
 
+TEST_CASE("the stream of an open allocator does not wait for the default one") {
+  native::Machine machine;
+  if (!machine.fake()) return left_out("only the fake driver tells how a stream was made");
+  const auto opened = cuda::Allocator::open(0, native::options());
+  REQUIRE(message(opened) == "ok");
+  CHECK(machine->stream_flags(opened->queue()) == native::abi::stream_non_blocking);
+}
+
 TEST_CASE("open of no device is no_device") {
   native::Machine machine;
   CHECK(outcome(cuda::Allocator::open(-1, native::options())) == "no_device");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The order of work: on a stream, between streams, between devices.
+#include <berth/core/diagnostics.hpp>
 #include <berth/core/queue.hpp>
 #include <berth/cuda/allocator.hpp>
 
@@ -238,6 +239,51 @@ TEST_CASE("transfer between devices: peers once for each direction, both streams
   CHECK(machine->staged_copies() == (peers ? 0 : 8));
 }
 
+TEST_CASE("a device that was opened anew is a new peer") {
+  native::Machine machine({.devices = 2});
+  if (native::Machine::devices() < 2) return left_out("one device");
+  native::Borrowed near;
+  const Filled here(near.allocator, 1);
+  for (int round = 1; round <= 3; ++round) {
+    auto far = cuda::Allocator::open(1, native::options());  // at the same handle each time
+    REQUIRE(message(far) == "ok");
+    {
+      const Filled there(*far, 10 + round);
+      REQUIRE(message(near.allocator.transfer(here.buf, there.buf, nbytes)) == "ok");
+      CHECK(all(content(near.allocator, here.buf), 10 + round));
+    }
+    if (!machine.fake()) continue;
+    CHECK(machine->peer_copies() == static_cast<std::size_t>(round));
+    CHECK(machine->staged_copies() == 0);
+  }
+}
+
+TEST_CASE("a sink may transfer, also when told that peers cannot be had") {
+  if (native::real()) return left_out("only the fake driver fails on demand");
+  native::Machine machine({.devices = 2});
+  native::Borrowed near;
+  native::Borrowed far(1);
+  const Filled here(near.allocator, 1);
+  const Filled there(far.allocator, 2);
+  struct Again {
+    const Filled& here;
+    const Filled& there;
+    std::string answer = "not asked";
+  } again{here, there};
+  set_diagnostic_sink(
+      [](const Error&, void* context) noexcept {
+        auto& call = *static_cast<Again*>(context);
+        cuda::Allocator allocator = call.here.allocator;
+        call.answer = message(allocator.transfer(call.here.buf, call.there.buf, nbytes));
+      },
+      &again);
+  machine->fail({.symbol = "cuDeviceCanAccessPeer", .nth = 1, .times = 1, .status = native::abi::unknown});
+  CHECK(message(near.allocator.transfer(here.buf, there.buf, nbytes)) == "ok");
+  set_diagnostic_sink(nullptr);
+  CHECK(again.answer == "ok");
+  CHECK(all(content(near.allocator, here.buf), 2));
+}
+
 TEST_CASE("peers that somebody enabled before are as good") {
   native::Machine machine({.devices = 2});
   if (native::Machine::devices() < 2) return left_out("there is one device");
@@ -376,6 +422,33 @@ TEST_CASE("synchronize waits until the stream is empty") {
 }
 
 // Threads.
+
+TEST_CASE("a copy with pinned memory is over when it returns, too") {
+  native::Machine machine;
+  native::Borrowed user;
+  const Filled device(user.allocator, 1);
+  const Filled pinned(user.allocator, 2, {.host = true});
+  const std::span host(pinned.buf.host_data(), nbytes);
+  const bool in = GENERATE(false, true);
+  CAPTURE(in);
+  native::Gate gate(user.context);
+  gate.close(user.stream);
+  std::atomic<bool> returned{false};
+  std::string answer;
+  std::jthread copying([&] {
+    cuda::Allocator allocator = user.allocator;
+    answer = message(in ? allocator.copyin(device.buf, host) : allocator.copyout(host, device.buf));
+    returned = true;
+    std::ranges::fill(host, std::byte{3});  // it is the caller's again
+  });
+  std::this_thread::sleep_for(50ms);
+  CHECK_FALSE(returned);
+  gate.open();
+  copying.join();
+  CHECK(answer == "ok");
+  CHECK(all(content(user.allocator, device.buf), in ? 2 : 1));
+  CHECK(all(host, 3));
+}
 
 TEST_CASE("threads share an allocator, on one stream and on streams of their own") {
   const native::Machine machine;

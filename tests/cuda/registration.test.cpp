@@ -398,6 +398,24 @@ TEST_CASE("chunks that the device sees apart are refused, with the place") {
   unwrap(user.allocator, buf);
 }
 
+TEST_CASE("memory that the driver does not unregister stays claimed, and can be shared again") {
+  native::Machine machine;
+  if (!machine.fake()) return left_out("only the fake driver fails on demand");
+  Reports reports;
+  native::Borrowed user;
+  static const auto& pages = *new native::Pages(2 * page);  // at an address that does not come again
+  const CudaBuffer buf = wrapped(user.allocator, pages.bytes());
+  machine->fail({.symbol = "cuMemHostUnregister", .nth = 1, .times = 1, .status = abi::unknown});
+  unwrap(user.allocator, buf);
+  CHECK(reports.take().size() == 1);
+  CHECK(machine->balance().registered == 1);
+  CHECK(claimed(pages.bytes()));
+  CHECK(outcome(user.allocator.wrap(pages.bytes())) == "overlap");
+  CHECK(message(user.allocator.register_host(pages.bytes())) == "ok");
+  const native::Entered entered(user.context);
+  REQUIRE_CUDA(native::driver().mem_host_unregister(pages.data()));
+}
+
 // Reading only.
 
 TEST_CASE("memory for reading only is read by the device, and written by nobody") {

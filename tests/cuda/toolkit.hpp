@@ -141,7 +141,7 @@ static_assert(abi::pointer_attribute_context == CU_POINTER_ATTRIBUTE_CONTEXT &&
               abi::pointer_attribute_memory_type == CU_POINTER_ATTRIBUTE_MEMORY_TYPE &&
               abi::pointer_attribute_range_start_addr == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR &&
               abi::pointer_attribute_range_size == CU_POINTER_ATTRIBUTE_RANGE_SIZE &&
-              abi::memorytype_host == CU_MEMORYTYPE_HOST);
+              abi::memorytype_host == CU_MEMORYTYPE_HOST && abi::memorytype_device == CU_MEMORYTYPE_DEVICE);
 static_assert(abi::mem_allocation_type_pinned == CU_MEM_ALLOCATION_TYPE_PINNED &&
               abi::mem_location_type_device == CU_MEM_LOCATION_TYPE_DEVICE &&
               abi::mem_access_flags_prot_readwrite == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&

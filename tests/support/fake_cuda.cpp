@@ -73,6 +73,7 @@ struct Work {
 struct Stream {
   Context* context;
   std::deque<Work> work;
+  unsigned flags = 0;
   bool destroyed = false;
 };
 
@@ -91,9 +92,8 @@ struct Context {
 
   int device;
   bool primary;
-  Status lost = abi::success;
   std::set<Context*> peers;
-  Stream default_stream{this, {}, false};
+  Stream default_stream{this, {}};
 };
 
 struct Kernel {
@@ -169,11 +169,11 @@ constexpr std::array<std::pair<Status, const char*>, 27> names{{
     {999, "CUDA_ERROR_UNKNOWN"},
 }};
 
-// What works in a context that a fault has made unusable.
+// What works after a fault.
 bool survives_a_fault(std::string_view symbol) noexcept {
-  return symbol.starts_with("cuDevice") || symbol.starts_with("cuCtxP") || symbol == "cuCtxGetCurrent" ||
-         symbol == "cuCtxSetCurrent" || symbol == "cuCtxDestroy" || symbol == "cuInit" ||
-         symbol == "cuDriverGetVersion";
+  return symbol.starts_with("cuDeviceGet") || symbol == "cuDevicePrimaryCtxRelease" ||
+         symbol.starts_with("cuCtxP") || symbol == "cuCtxGetCurrent" || symbol == "cuCtxSetCurrent" ||
+         symbol == "cuCtxDestroy" || symbol == "cuInit" || symbol == "cuDriverGetVersion";
 }
 
 }  // namespace
@@ -206,20 +206,22 @@ struct State {
         std::string_view(symbol) != "cuDriverGetVersion") {
       return 3;
     }
-    if (!current_stack.empty() && current_stack.back()->lost != abi::success && !survives_a_fault(symbol))
-      return current_stack.back()->lost;
+    if (fault != abi::success && !survives_a_fault(symbol)) return fault;
     return body();
   }
   Status demanded(const char* symbol) {
-    if (failure.times == 0 || (!failure.symbol.empty() && failure.symbol != symbol)) return abi::success;
-    if (failure.nth > 1) {
-      --failure.nth;
-      return abi::success;
+    for (Failure& failure : failures) {
+      if (failure.times == 0 || (!failure.symbol.empty() && failure.symbol != symbol)) continue;
+      if (failure.nth > 1) {
+        --failure.nth;
+        continue;
+      }
+      --failure.times;
+      ++failed;
+      last_failed = symbol;
+      return failure.status;
     }
-    --failure.times;
-    ++failed;
-    last_failed = symbol;
-    return failure.status;
+    return abi::success;
   }
   void violation(const std::string& what) { wrong += what + "\n"; }
 
@@ -282,14 +284,14 @@ struct State {
   }
   bool step(Stream& stream) {
     if (stream.work.empty()) return false;
-    if (stream.context->lost != abi::success) {
+    if (fault != abi::success) {
       abandon(stream);
       return true;
     }
     Work& next = stream.work.front();
     if (next.after != nullptr && !next.after->passed) {
       Stream& other = *next.after->stream;
-      while (!next.after->passed && other.context->lost == abi::success) {
+      while (!next.after->passed && fault == abi::success) {
         if (&other == &stream || !step(other)) return false;
       }
     }
@@ -305,19 +307,19 @@ struct State {
     while (!stream.work.empty()) {
       if (!step(stream)) wait_a_little(symbol);
     }
-    return stream.context->lost;
+    return fault;
   }
-  Status finish(const Context& context, const Point& point, const char* symbol) {
+  Status finish(const Point& point, const char* symbol) {
     patience = 0;
-    while (!point.passed && context.lost == abi::success) {
+    while (!point.passed && fault == abi::success) {
       if (!step(*point.stream)) wait_a_little(symbol);
     }
-    return context.lost;
+    return fault;
   }
   // Work that uses what goes is a fault of the caller's, and is not run.
   void check_unused(DevicePtr address, std::size_t nbytes, const char* symbol) {
     for (Stream* stream : all_streams(nullptr)) {
-      if (stream->context->lost != abi::success) continue;
+      if (fault != abi::success) continue;
       for (Work& work : stream->work) {
         if (std::ranges::none_of(work.uses, [&](const Range& range) { return range.meets(address, nbytes); }))
           continue;
@@ -349,6 +351,10 @@ struct State {
       }
       const Allocation& allocation = found->second;
       const bool host = is_host(allocation);
+      if (host && allocation.context != &context && (allocation.flags & abi::memhostalloc_portable) == 0) {
+        violation(std::string(symbol) + ": the memory is pinned for another context alone");
+        return false;
+      }
       const bool peer = allocation.context != nullptr && context.peers.contains(allocation.context);
       if (!host && allocation.device != context.device && !peer) {
         violation(std::string(symbol) + ": the memory is another device's, without peer access");
@@ -451,7 +457,7 @@ struct State {
         streams, [&](Stream* stream) { return stream->context == context && release(stream); }));
     left += static_cast<std::size_t>(
         std::erase_if(events, [&](Event* event) { return event->context == context && release(event); }));
-    if (left != 0 && context->lost == abi::success)
+    if (left != 0 && fault == abi::success)
       violation("a context ends with " + std::to_string(left) + " objects of its own");
     abandon(context->default_stream);
     contexts.erase(context);
@@ -594,7 +600,7 @@ struct State {
     if (current() == nullptr) return abi::invalid_context;
     Context& context = *current();
     for (Stream* stream : all_streams(&context)) finish(*stream, "cuCtxSynchronize");
-    return context.lost;
+    return fault;
   }
   Status ctx_enable_peer_access(abi::Context handle, unsigned flags) {
     Context* const peer = find(handle);
@@ -606,9 +612,9 @@ struct State {
 
   // Streams and events.
 
-  Status stream_create(abi::Stream* stream, unsigned) {
+  Status stream_create(abi::Stream* stream, unsigned flags) {
     if (current() == nullptr) return abi::invalid_context;
-    auto* const made = new Stream{current(), {}, false};
+    auto* const made = new Stream{current(), {}, flags};
     streams.insert(made);
     *stream = reinterpret_cast<abi::Stream>(made);
     return abi::success;
@@ -634,7 +640,7 @@ struct State {
   Status stream_query(abi::Stream handle) {
     Stream* const stream = find(handle);
     if (stream == nullptr) return abi::invalid_handle;
-    if (stream->context->lost != abi::success) return stream->context->lost;
+    if (fault != abi::success) return fault;
     if (stream->work.empty()) return abi::success;
     step(*stream);
     return abi::not_ready;
@@ -693,7 +699,7 @@ struct State {
   Status event_query(abi::Event handle) {
     const Event* const event = find(handle);
     if (event == nullptr) return abi::invalid_handle;
-    if (event->context->lost != abi::success) return event->context->lost;
+    if (fault != abi::success) return fault;
     if (event->point == nullptr || event->point->passed) return abi::success;
     step(*event->point->stream);
     return abi::not_ready;
@@ -703,7 +709,7 @@ struct State {
     if (event == nullptr) return abi::invalid_handle;
     if (event->point == nullptr) return abi::success;
     const auto point = event->point;
-    return finish(*event->context, *point, "cuEventSynchronize");
+    return finish(*point, "cuEventSynchronize");
   }
 
   // Memory.
@@ -792,8 +798,9 @@ struct State {
     auto* const host = static_cast<std::byte*>(memory);
     for (const auto& [other, allocation] : allocations) {
       if (is_host(allocation) && allocation.host < host + nbytes &&
-          host < allocation.host + allocation.nbytes)
-        return abi::host_memory_already_registered;
+          host < allocation.host + allocation.nbytes) {
+        return allocation.kind == Kind::registered ? abi::host_memory_already_registered : abi::invalid_value;
+      }
     }
     if (nbytes > config.pinned_bytes - pinned_bytes) return abi::out_of_memory;
     pinned_bytes += nbytes;
@@ -1051,7 +1058,8 @@ struct State {
   bool initialised = false;
   std::uint64_t patience = 0;
 
-  Failure failure{.symbol = {}, .nth = 1, .times = 0, .status = abi::success};
+  std::vector<Failure> failures;
+  Status fault = abi::success;
   std::uint64_t failed = 0;
   std::string last_failed;
   std::map<std::string, std::uint64_t> call_counts;
@@ -1110,6 +1118,12 @@ berth::cuda::Driver make_table() {
   return table;
 }
 
+// Never destroyed, like drivers.
+std::deque<berth::cuda::Driver>& tables() {
+  static auto* const made = new std::deque<berth::cuda::Driver>;
+  return *made;
+}
+
 template <class Count>
 auto counted(const State& state, Count count) {
   const std::lock_guard hold(state.mutex);
@@ -1120,19 +1134,27 @@ auto counted(const State& state, Count count) {
 
 Machine::Machine(const Config& config) : state_(std::make_unique<State>(config)) {
   if (std::exchange(live, state_.get()) != nullptr) std::abort();
+  tables().push_back(make_table());
 }
 Machine::~Machine() { live = nullptr; }
 
 const berth::cuda::Driver& Machine::driver() {
-  static const berth::cuda::Driver table = make_table();
-  return table;
+  if (tables().empty()) tables().push_back(make_table());
+  return tables().back();
 }
 
 void Machine::fail(const Failure& failure) {
   const std::lock_guard hold(state_->mutex);
-  state_->failure = failure;
+  state_->failures = {failure};
 }
-void Machine::disarm() { fail({.symbol = {}, .nth = 1, .times = 0, .status = abi::success}); }
+void Machine::also_fail(const Failure& failure) {
+  const std::lock_guard hold(state_->mutex);
+  state_->failures.push_back(failure);
+}
+void Machine::disarm() {
+  const std::lock_guard hold(state_->mutex);
+  state_->failures.clear();
+}
 
 std::uint64_t Machine::calls() const {
   return counted(*state_, [this] {
@@ -1164,7 +1186,16 @@ void Machine::reset() {
 void Machine::fault(abi::Stream handle, abi::Status status) {
   const std::lock_guard hold(state_->mutex);
   auto* const stream = reinterpret_cast<Stream*>(handle);
-  stream->work.push_back({.run = [context = stream->context, status] { context->lost = status; }});
+  stream->work.push_back({.run = [state = state_.get(), status] { state->fault = status; }});
+}
+
+void Machine::forget_pinned() {
+  const std::lock_guard hold(state_->mutex);
+  for (auto it = state_->allocations.begin(); it != state_->allocations.end();) {
+    const auto next = std::next(it);
+    if (it->second.kind == Kind::pinned) state_->drop(it);
+    it = next;
+  }
 }
 
 Balance Machine::balance() const {
@@ -1206,6 +1237,9 @@ std::size_t Machine::free_bytes(int device) const {
   return counted(*state_, [&] {
     return state_->config.total_bytes - state_->used.at(static_cast<std::size_t>(device));
   });
+}
+unsigned Machine::stream_flags(abi::Stream stream) const {
+  return counted(*state_, [&] { return reinterpret_cast<const Stream*>(stream)->flags; });
 }
 bool Machine::busy(abi::Stream stream) const {
   return counted(*state_, [&] { return !reinterpret_cast<const Stream*>(stream)->work.empty(); });

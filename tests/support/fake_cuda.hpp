@@ -81,11 +81,14 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
   ~Machine();
 
-  /// The table; the same for every machine.
+  /// The table of the newest machine, which outlives it. Each has one of its own: a fault ends with the
+  /// driver.
   [[nodiscard]] static const berth::cuda::Driver& driver();
 
   // Failures.
   void fail(const Failure& failure);
+  /// Besides those that are to fail already.
+  void also_fail(const Failure& failure);
   void disarm();
   /// Calls since the last `reset`, and which of them failed on demand.
   [[nodiscard]] std::uint64_t calls() const;
@@ -93,8 +96,11 @@ class Machine {
   [[nodiscard]] std::uint64_t failed() const;
   [[nodiscard]] std::string last_failed() const;
   void reset();
-  /// A fault of the context of `stream`, when the stream gets there.
+  /// A fault in `stream`, when it gets there: from then on every call of the process fails.
   void fault(abi::Stream stream, abi::Status status = abi::illegal_address);
+
+  /// Gives all pinned memory back: what berth keeps on purpose is no leak.
+  void forget_pinned();
 
   // What was done.
   [[nodiscard]] Balance balance() const;
@@ -103,6 +109,7 @@ class Machine {
   [[nodiscard]] std::size_t peer_copies() const;    ///< straight from device to device
   [[nodiscard]] std::size_t staged_copies() const;  ///< between devices without peer access
   [[nodiscard]] unsigned host_flags(const void* memory) const;
+  [[nodiscard]] unsigned stream_flags(abi::Stream stream) const;
   [[nodiscard]] std::size_t free_bytes(int device = 0) const;
   /// Whether the stream holds work.
   [[nodiscard]] bool busy(abi::Stream stream) const;

@@ -18,4 +18,14 @@ BERTH_EXPORT void set_diagnostic_sink(DiagnosticSink sink, void* context = nullp
 /// Hands an error to the sink.
 BERTH_EXPORT void report(const Error& error) noexcept;
 
+/// Keeps what this thread reports until the outermost of these goes: declared before a lock that berth holds
+/// while it calls a driver, so that the sink is called without it.
+class [[nodiscard]] BERTH_EXPORT HoldReports {
+ public:
+  HoldReports() noexcept;
+  HoldReports(const HoldReports&) = delete;
+  HoldReports& operator=(const HoldReports&) = delete;
+  ~HoldReports();
+};
+
 }  // namespace berth::inline BERTH_ABI

@@ -55,8 +55,8 @@ BERTH_EXPORT extern std::atomic<std::atomic<Life>*> life;
   return word == nullptr || word->load(std::memory_order_relaxed) == Life::running;
 }
 
-/// Registers berth's exit hook, once a process. A backend calls it after its driver is initialised, so that
-/// the hook runs before the driver's own exit handlers (`atexit` runs them in reverse order).
+/// Registers berth's exit hook. Each backend calls it once, after its driver is initialised, so that the hook
+/// runs before that driver's own exit handlers (`atexit` runs them in reverse order).
 BERTH_EXPORT void register_exit_hook() noexcept;
 
 }  // namespace berth::inline BERTH_ABI::process

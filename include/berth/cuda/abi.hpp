@@ -119,6 +119,7 @@ inline constexpr int pointer_attribute_range_start_addr = 11;
 inline constexpr int pointer_attribute_range_size = 12;
 
 inline constexpr unsigned memorytype_host = 1;
+inline constexpr unsigned memorytype_device = 2;
 
 inline constexpr int mem_allocation_type_pinned = 1;
 inline constexpr int mem_location_type_device = 1;

@@ -91,16 +91,19 @@ struct WrapOptions {
 /// waits for what the allocator's stream, this handle's and the recorded ones hold: `cuMemFree` "may perform
 /// implicit synchronization" (cuda.h) and may not. An adaptor that keeps freed blocks spares that. `map`
 /// gives the bytes themselves where the host has them (`host`), else a copy on the heap that is written back
-/// by `unmap`.
+/// by `unmap`. Memory that is mapped when it is freed is reported, and goes with the map.
 ///
-/// The calling thread's current context is set for each call and restored. A fault that cuda.h says leaves
-/// the context unusable is told to the sink once; it and every later call answer `device_lost`, and what the
-/// context held goes with it. A handle with a stream; copies share the instance. Thread-safe.
+/// The calling thread's current context is set for each call and restored. A fault that leaves the driver
+/// unusable, which takes every context of the process with it, is told to the sink once; it and every later
+/// call answer `device_lost`, and what the contexts held goes with the process. A handle with a stream;
+/// copies share the instance. Thread-safe.
 class BERTH_EXPORT Allocator {
  public:
   using buffer_type = CudaBuffer;
 
-  /// Works in the device's primary context, which the CUDA runtime API uses too, on a stream of its own.
+  /// Works in the device's primary context, which the CUDA runtime API uses too, on a stream of its own. That
+  /// stream does not wait for the default stream, nor that for it (`CU_STREAM_NON_BLOCKING`): order kernels
+  /// of other streams with `record` and `wait`, or borrow their stream.
   [[nodiscard]] static Result<Allocator> open(int ordinal, const Options& options = {});
   /// Uses the caller's context and stream, which must outlive the allocator and all that it made. A null
   /// stream is the legacy default one. `invalid_argument` for a stream of another context, and for the
@@ -162,8 +165,9 @@ class BERTH_EXPORT Allocator {
   /// registered until the last of them, and the result, are gone. It is no link: ranges of it may be linked.
   [[nodiscard]] Result<HostRegistration> register_host(std::span<std::byte> bytes, bool read_only = false);
 
-  /// Takes over an allocation of this context, which starts at `address` and holds at least `nbytes`; `free`
-  /// gives it to `cuMemFree`. On failure the caller keeps it. Free it with its size and a default spec.
+  /// Takes over an allocation of this context (`cuMemAlloc`), which starts at `address` and holds at least
+  /// `nbytes`; `free` gives it to `cuMemFree`. On failure the caller keeps it. Free it with its size and a
+  /// default spec.
   [[nodiscard]] Result<CudaBuffer> adopt(abi::DevicePtr address, std::size_t nbytes);
   /// Uses a part of an allocation of this context, which the caller keeps alive until `free`.
   [[nodiscard]] Result<CudaBuffer> borrow(abi::DevicePtr address, std::size_t nbytes);

@@ -38,8 +38,9 @@ struct DeviceDescription {
 /// The version of CUDA that the driver serves at most. A null `driver` is the process's own, here and below.
 [[nodiscard]] BERTH_EXPORT Result<Version> driver_version(const Driver* driver = nullptr);
 
-/// Every device that the driver sees. `library_missing`, `symbol_missing` or `no_device` say why there is
-/// none. Thread-safe.
+/// Every device that the driver sees. One that does not answer is left out and reported to the sink; the last
+/// one's error comes back where none answers. `library_missing`, `symbol_missing` or `no_device` say why
+/// there is none. Thread-safe.
 [[nodiscard]] BERTH_EXPORT Result<std::vector<DeviceDescription>> devices(const Driver* driver = nullptr);
 
 /// The description of one device; `no_device` when there is none of that number.

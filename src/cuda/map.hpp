@@ -13,4 +13,8 @@ namespace berth::inline BERTH_ABI::cuda::detail {
 [[nodiscard]] Result<Mapping> map_copy(Block& block, abi::Stream stream, abi::DevicePtr address,
                                        std::size_t nbytes, Access access);
 
+/// A map of memory that the host does see: where it lies, once `stream` is empty. `mapped` as above.
+[[nodiscard]] Result<Mapping> map_in_place(Block& block, abi::Stream stream, abi::DevicePtr address,
+                                           std::size_t nbytes, Access access);
+
 }  // namespace berth::inline BERTH_ABI::cuda::detail
