@@ -1,51 +1,58 @@
 #!/bin/sh
-# For a machine with an NVIDIA GPU: builds the CUDA part in build/gpu, and proves and measures it on the real driver.
+# For a machine with an NVIDIA GPU: builds in build/gpu, and proves and measures CUDA on the real driver, and host_ptr
+# and the OpenCL backend on NVIDIA's OpenCL.
 # Goes through all steps and tells in the end which failed.
 #
 # usage: sh cmake/gpu.sh [STEP...] [-- CMAKE-ARGUMENT...]
 #
 # Steps, by default all in this order:
-#   build      configures (warnings are no errors) and builds the CUDA tests and the program
+#   build      configures (C++20, warnings are no errors) and builds the tests and the program
 #   test       ctest -L real-cuda: every suite on the real driver
-#   sanitize   compute-sanitizer memcheck, leaks included, on the suites that hold no stream back. Errors that calls
-#              of the driver return do not count: tests provoke them.
-#   show       berth devices, and berth tour on every CUDA device
-#   bench      the bench cases of CUDA, beside the driver's own calls; also in build/gpu/bench.jsonl
+#   opencl     ctest -L real-nvidia-cl: the OpenCL and host_ptr suites on NVIDIA's OpenCL
+#   sanitize   compute-sanitizer memcheck, leaks included, on what holds no stream back. Errors that calls of the
+#              driver return do not count: tests provoke them.
+#   show       berth devices, check and tour, CUDA beside OpenCL on the same card
+#   bench      the bench cases of CUDA and host_ptr, beside the driver's own calls; also in build/gpu/bench.jsonl
 #
-# -DBERTH_EXPECTED=tl builds for C++20; the test that links CUDA's runtime library in needs that.
+# -DBERTH_EXPECTED=std builds for C++23; the test that links CUDA's runtime library in is skipped then.
 set -u
 cd "$(dirname "$0")/.."
 
 steps=""
 while [ $# -gt 0 ]; do
   case "$1" in
-    build | test | sanitize | show | bench) steps="$steps $1" ;;
+    build | test | opencl | sanitize | show | bench) steps="$steps $1" ;;
     --) shift; break ;;
-    *) sed -n '2,19s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,20s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
   shift
 done
-[ -n "$steps" ] || steps="build test sanitize show bench"
+[ -n "$steps" ] || steps="build test opencl sanitize show bench"
 
 folder=build/gpu
 jobs=$(nproc)
 mkdir -p "$folder"
 
 build() {
-  cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBERTH_STRICT=OFF -DBERTH_TEST_SCALE=1 "$@" \
+  cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBERTH_STRICT=OFF -DBERTH_TEST_SCALE=1 \
+    -DBERTH_EXPECTED=tl "$@" \
     > "$folder/configure.log" 2>&1 || { cat "$folder/configure.log"; return 1; }
   grep 'berth:' "$folder/configure.log"
-  cmake --build "$folder" --parallel "$jobs" --target tests_cuda berth_tool tool_faults > "$folder/build.log" 2>&1 ||
+  cmake --build "$folder" --parallel "$jobs" --target tests_cuda tests_host_ptr tests_conformance \
+    tests_unit berth_tool tool_faults > "$folder/build.log" 2>&1 ||
     { tail -n 60 "$folder/build.log"; return 1; }
   grep -c 'warning:' "$folder/build.log" | sed 's/$/ warnings/'
 }
 
-# One test at a time: they measure the device's free memory, and fill it. All of them skipped is a failure.
+# run_tests <label> <jobs>: a skip is a failure here.
 run_tests() {
-  (cd "$folder" && ctest -L real-cuda --output-on-failure --no-tests=error > test.log 2>&1)
+  (cd "$folder" && ctest -L "$1" -j "$2" --output-on-failure --no-tests=error > "test-$1.log" 2>&1)
   status=$?
-  cat "$folder/test.log"
-  grep -q '   Passed ' "$folder/test.log" || { echo "no test ran: is there a driver?"; return 1; }
+  cat "$folder/test-$1.log"
+  if grep -q 'Skipped' "$folder/test-$1.log"; then
+    echo "tests were skipped: is there a driver?"
+    return 1
+  fi
   return $status
 }
 
@@ -53,14 +60,15 @@ sanitize() {
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2> /dev/null) ||
     { echo "compute-sanitizer is not there"; return 1; }
   status=0
-  for name in conformance disk_copy memory ownership; do
+  for name in conformance disk_copy memory ownership registration kernel host_ptr; do
     echo "-- memcheck: $name"
-    # The laws once: the other forms of the allocator make the same calls.
-    if [ $name = conformance ]; then
-      set -- "CUDA conforms on a device that berth opens" -c typed
-    else
-      set --
-    fi
+    # The laws once: the other forms of the allocator make the same calls. No kernel that is meant to fault.
+    case $name in
+      conformance) set -- "CUDA conforms on a device that berth opens" -c typed ;;
+      kernel) set -- "a user's kernel works*" ;;
+      host_ptr) set -- "[table],[alignment],[read_only],[sub_vectors],[range]" ;;
+      *) set -- ;;
+    esac
     BERTH_CUDA_DRIVER=real BERTH_TEST_SCALE=0.1 timeout 300 "$sanitizer" --tool memcheck --leak-check full \
       --report-api-errors no --target-processes application-only --error-exitcode 86 \
       "$folder/tests/cuda/test_cuda_$name" "$@" > "$folder/sanitize-$name.log" 2>&1 || status=$?
@@ -69,11 +77,16 @@ sanitize() {
   done
 }
 
-show() { "$folder/bin/berth" devices && "$folder/bin/berth" tour --device cuda; }
+# One card, twice: through CUDA and through OpenCL.
+show() {
+  "$folder/bin/berth" devices || return 1
+  "$folder/bin/berth" devices --json | grep -c '"name": *"NVIDIA' | sed 's/$/ lines name the card/'
+  "$folder/bin/berth" check --device cuda && "$folder/bin/berth" tour
+}
 
 bench() {
   : > "$folder/bench.jsonl"
-  for name in cuda_call alloc_free copyin copyout transfer register; do
+  for name in cuda_call alloc_free copyin copyout transfer register host_ptr_sync; do
     "$folder/bin/berth" bench --filter "$name" --json >> "$folder/bench.jsonl" || return 1
   done
   # The same as a table, a line a row.
@@ -86,7 +99,8 @@ for step in $steps; do
   start=$(date +%s)
   case "$step" in
     build) build "$@" ;;
-    test) run_tests ;;
+    test) run_tests real-cuda 1 ;; # they measure the device's free memory, and fill it
+    opencl) run_tests real-nvidia-cl 4 ;;
     *) "$step" ;;
   esac || failed="$failed $step"
   echo "== $step: $(($(date +%s) - start)) s"

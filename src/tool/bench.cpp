@@ -14,6 +14,15 @@
 namespace berth::tool {
 namespace {
 
+// On whatever is there; without either, why OpenCL is not.
+Outcome<std::vector<BenchRow>> bench_host_ptr_sync(const BenchProgress& progress) {
+  auto rows = bench_opencl_host_ptr_sync(progress);
+  auto more = bench_cuda_host_ptr_sync(progress);
+  if (!rows) return more ? more : rows;
+  if (more) rows->insert(rows->end(), more->begin(), more->end());
+  return rows;
+}
+
 constexpr std::array benches{
     Bench{"packed_call",
           "What does a PackedAllocator add to a call of the typed allocator? (one alloc with its free)",

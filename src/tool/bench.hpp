@@ -53,8 +53,9 @@ struct Bench {
 [[nodiscard]] Outcome<std::vector<BenchRow>> bench_cuda_register(const BenchProgress& progress);
 
 /// What it costs to keep a host array and a device that has it without a copy in step, beside copies and
-/// beside a program that does it by hand. On the first OpenCL device.
-[[nodiscard]] Outcome<std::vector<BenchRow>> bench_host_ptr_sync(const BenchProgress& progress);
+/// beside a program that does it by hand. On the first device.
+[[nodiscard]] Outcome<std::vector<BenchRow>> bench_opencl_host_ptr_sync(const BenchProgress& progress);
+[[nodiscard]] Outcome<std::vector<BenchRow>> bench_cuda_host_ptr_sync(const BenchProgress& progress);
 
 /// "0.1.0"
 [[nodiscard]] std::string berth_version();

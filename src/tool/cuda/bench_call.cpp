@@ -36,6 +36,16 @@ Outcome<std::vector<BenchRow>> bench_cuda_call(const BenchProgress& progress) {
   std::array<std::byte, nbytes> bytes{};
   const auto event = allocator.record();
   if (!event) return complain(event.error());
+  const BufferSpec host{.host = true};
+  auto third = allocator.alloc(nbytes, host);
+  auto other = cuda::Allocator::open(0, {.driver = &stub_driver()});
+  auto away = cuda::Allocator::open(0, {.driver = &stub_driver_elsewhere()});
+  if (!third || !other || !away) return complain("the stub driver does not open");
+  auto far = other->alloc(nbytes);
+  auto fourth = away->alloc(nbytes);
+  if (!far || !fourth) return complain("the stub driver has no memory");
+  const auto far_part = other->offset(*far, nbytes / 2, nbytes / 2);
+  if (!far_part) return complain(far_part.error());
 
   Case pair{"alloc with its free"};
   Case copyin{"copyin"};
@@ -46,6 +56,11 @@ Outcome<std::vector<BenchRow>> bench_cuda_call(const BenchProgress& progress) {
   Case record{"record, with the event's end"};
   Case wait{"wait"};
   Case synchronize{"synchronize"};
+  Case pinned{"alloc with its free, pinned"};
+  Case map{"map with its end, pinned"};
+  Case between{"transfer between two instances"};
+  Case elsewhere{"copyin, another context current"};
+  Case elsewhere_pair{"alloc with its free, another context current"};
   bool right = true;
   const auto measure = [&](Case& into, auto&& work) {
     into.ns.push_back(nanoseconds_for(calls, [&] {
@@ -69,14 +84,30 @@ Outcome<std::vector<BenchRow>> bench_cuda_call(const BenchProgress& progress) {
     measure(record, [&] { return allocator.record(); });
     measure(wait, [&] { return allocator.wait(*event); });
     measure(synchronize, [&] { return allocator.synchronize(); });
+    measure(pinned, [&] {
+      auto buf = allocator.alloc(nbytes, host);
+      if (buf) allocator.free(*buf, nbytes, host);
+      return buf;
+    });
+    measure(map, [&] { return allocator.map(*third, Access::read, nbytes); });
+    measure(between, [&] { return allocator.transfer(*first, *far_part, nbytes / 2); });
+    measure(elsewhere, [&] { return away->copyin(*fourth, bytes); });
+    measure(elsewhere_pair, [&] {
+      auto buf = away->alloc(nbytes);
+      if (buf) away->free(*buf, nbytes);
+      return buf;
+    });
   }
+  allocator.free(*third, nbytes, host);
+  other->free(*far, nbytes);
+  away->free(*fourth, nbytes);
   allocator.free(*first, nbytes);
   allocator.free(*second, nbytes);
   if (!right) return complain("a call over the stub driver failed");
 
   std::vector<BenchRow> rows;
-  for (const Case* measured :
-       {&pair, &copyin, &copyout, &fill, &transfer, &offset, &record, &wait, &synchronize}) {
+  for (const Case* measured : {&pair, &copyin, &copyout, &fill, &transfer, &offset, &record, &wait,
+                               &synchronize, &pinned, &map, &between, &elsewhere, &elsewhere_pair}) {
     rows.push_back({measured->what, median(measured->ns), "ns", "", berth_version()});
   }
   return rows;

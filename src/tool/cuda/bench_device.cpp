@@ -3,6 +3,9 @@
 #include <berth/adaptors/lru.hpp>
 #include <berth/cuda/allocator.hpp>
 #include <berth/cuda/discovery.hpp>
+#include <berth/cuda/framework.hpp>
+#include <berth/device/registry.hpp>
+#include <berth/host_ptr/host_ptr.hpp>
 
 #include <cstdint>
 #include <cstdlib>
@@ -238,6 +241,7 @@ Outcome<std::vector<BenchRow>> bench_cuda_register(const BenchProgress& progress
   if (!opened) return complain(opened.error());
   cuda::Allocator& allocator = opened->allocator;
   const cuda::Driver& driver = opened->driver();
+  if (auto known = device::register_framework(cuda::framework()); !known) return complain(known.error());
   Rows rows(progress, opened->version, SIZE_MAX);
   const InContext current(allocator);
   for (const std::size_t nbytes : {4 * kib, mib, 64 * mib, 1024 * mib}) {
@@ -255,8 +259,26 @@ Outcome<std::vector<BenchRow>> bench_cuda_register(const BenchProgress& progress
                  cuda::abi::memhostregister_portable | cuda::abi::memhostregister_devicemap)) &&
              succeeded(driver.mem_host_unregister(memory.get()));
     };
-    if (!rows.add(binary_size(nbytes), nbytes, "cuMemHostRegister, cuMemHostUnregister", own, native))
+    constexpr const char* peer = "cuMemHostRegister, cuMemHostUnregister";
+    if (!rows.add(binary_size(nbytes), nbytes, peer, own, native)) return complain(failed);
+
+    const device::Device device("CUDA", 0, "bench", pack(allocator));
+    const auto array = BigArray<std::uint8_t>::over({reinterpret_cast<std::uint8_t*>(memory.get()), nbytes});
+    auto vector = Vector<std::uint8_t>::over(array);
+    const auto attach = [&] {
+      return host_ptr::attach(vector, device).has_value() && host_ptr::detach(vector, device).has_value();
+    };
+    if (!rows.add(fmt::format("attach, detach, {}", binary_size(nbytes)), nbytes, peer, attach, native))
       return complain(failed);
+    const auto registered = allocator.register_host({memory.get(), nbytes});
+    if (!registered) return complain(registered.error());
+    std::vector<double> ns;
+    for (unsigned run = 0; run < runs; ++run) {
+      bool right = true;
+      ns.push_back(nanoseconds_for(times_for(nbytes), [&] { right = attach() && right; }));
+      if (!right) return complain(failed);
+    }
+    rows.time(fmt::format("attach, detach, {}, registered before", binary_size(nbytes)), median(ns));
   }
   return rows.take();
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "stub_driver.hpp"
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace berth::tool {
@@ -18,6 +20,8 @@ constexpr std::uintptr_t context_value = 0x1000;
 constexpr std::uintptr_t stream_value = 0x2000;
 constexpr std::uintptr_t event_value = 0x3000;
 constexpr std::size_t device_bytes = std::size_t{1} << 40U;
+
+alignas(64) std::byte pinned[std::size_t{1} << 16U];
 
 template <class... Args>
 Status nothing(Args...) noexcept {
@@ -44,12 +48,15 @@ cuda::Driver make_table() noexcept {
     return abi::success;
   };
   table.device_primary_ctx_release = nothing;
+  table.ctx_push_current = nothing;
+  table.ctx_pop_current = nothing;
   table.ctx_get_current = [](abi::Context* context) {
     *context = handle<abi::Context>(context_value);
     return abi::success;
   };
   table.stream_create = [](abi::Stream* stream, unsigned) {
-    *stream = handle<abi::Stream>(stream_value);
+    static std::atomic<std::uintptr_t> made{stream_value};
+    *stream = handle<abi::Stream>(made.fetch_add(16));
     return abi::success;
   };
   table.stream_destroy = nothing;
@@ -66,6 +73,15 @@ cuda::Driver make_table() noexcept {
     return abi::success;
   };
   table.mem_free = nothing;
+  table.mem_host_alloc = [](void** memory, std::size_t, unsigned) {
+    *memory = pinned;
+    return abi::success;
+  };
+  table.mem_free_host = nothing;
+  table.mem_host_get_device_pointer = [](abi::DevicePtr* address, void*, unsigned) {
+    *address = device_bytes;
+    return abi::success;
+  };
   table.memcpy_htod_async = nothing;
   table.memcpy_dtoh_async = nothing;
   table.memcpy_dtod_async = nothing;
@@ -73,7 +89,21 @@ cuda::Driver make_table() noexcept {
   return table;
 }
 
+cuda::Driver make_table_elsewhere() noexcept {
+  cuda::Driver table = make_table();
+  table.ctx_get_current = [](abi::Context* context) {
+    *context = nullptr;
+    return abi::success;
+  };
+  return table;
+}
+
 }  // namespace
+
+const cuda::Driver& stub_driver_elsewhere() noexcept {
+  static const cuda::Driver table = make_table_elsewhere();
+  return table;
+}
 
 const cuda::Driver& stub_driver() noexcept {
   static const cuda::Driver table = make_table();

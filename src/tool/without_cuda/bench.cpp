@@ -14,5 +14,6 @@ Outcome<std::vector<BenchRow>> bench_cuda_copyin(const BenchProgress&) { return 
 Outcome<std::vector<BenchRow>> bench_cuda_copyout(const BenchProgress&) { return without(); }
 Outcome<std::vector<BenchRow>> bench_cuda_transfer(const BenchProgress&) { return without(); }
 Outcome<std::vector<BenchRow>> bench_cuda_register(const BenchProgress&) { return without(); }
+Outcome<std::vector<BenchRow>> bench_cuda_host_ptr_sync(const BenchProgress&) { return without(); }
 
 }  // namespace berth::tool

@@ -3,7 +3,7 @@
 
 namespace berth::tool {
 
-Outcome<std::vector<BenchRow>> bench_host_ptr_sync(const BenchProgress& /*progress*/) {
+Outcome<std::vector<BenchRow>> bench_opencl_host_ptr_sync(const BenchProgress& /*progress*/) {
   return complain("berth was built without OpenCL");
 }
 
