@@ -104,7 +104,7 @@ class Attaching {
     if (copies_are_forced()) return attach_copy();
 
     const Location before = core_.location();
-    auto linked = attach_link(framework->host_linker());
+    auto linked = attach_link(framework);
     if (linked) return linked;
     core_.restore(before);
     if (options_.policy == Policy::copy && std::holds_alternative<Refused>(linked.error())) {
@@ -124,8 +124,9 @@ class Attaching {
 
   HostPtrResult<void> attach_copy() const { return detail::outcome(core_.to_device(device_)); }
 
-  HostPtrResult<void> attach_link(device::HostLinker* linker) const {
+  HostPtrResult<void> attach_link(const std::shared_ptr<device::Framework>& framework) const {
     const HostMemory& memory = core_.memory();
+    device::HostLinker* const linker = framework->host_linker();
     if (linker == nullptr) {
       return refused({.cause = Cause::backend,
                       .address = reinterpret_cast<std::uintptr_t>(memory.data),
@@ -165,7 +166,7 @@ class Attaching {
       // be out of its reach.
       if (auto read = (*link)->publish(memory.nbytes, 0); !read) return failed(read.error());
     }
-    core_.adopt(device_, std::move(*link), options_.protect);
+    core_.adopt(device_, framework, std::move(*link), options_.protect);
     return {};
   }
 

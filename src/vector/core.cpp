@@ -64,8 +64,10 @@ Result<VectorCore::Copy*> VectorCore::ensure(const device::Device& device) {
   return copies_.back().get();
 }
 
-void VectorCore::adopt(const device::Device& device, std::unique_ptr<device::HostLink> link, bool protect) {
+void VectorCore::adopt(const device::Device& device, std::shared_ptr<device::Framework> framework,
+                       std::unique_ptr<device::HostLink> link, bool protect) {
   auto copy = std::make_unique<Copy>(device);
+  copy->framework = std::move(framework);
   copy->link = std::move(link);
   copy->protect = protect;
   copies_.push_back(std::move(copy));

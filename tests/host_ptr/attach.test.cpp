@@ -122,6 +122,39 @@ TEST_CASE("a framework without a linker refuses as backend") {
   CHECK(host_link(vector, framework.first)->kind == LinkKind::separate);
 }
 
+TEST_CASE("a framework that is unregistered lives on until its last link has gone") {
+  auto framework = std::make_unique<toy::Framework>();
+  const auto links = framework->links;
+  const Device device = framework->first;
+  const BigArray<float> values = array();
+  auto vector = Vector<float>::over(values);
+  REQUIRE(message(attach(vector, device)) == "ok");
+  auto other = of_bigarray(device, array());
+  REQUIRE(message(other) == "ok");
+  framework.reset();
+  CHECK(device::find_framework("toy") == nullptr);
+  CHECK(links->live_at_end == -1);
+
+  values.writable_elements()[3] = 5;
+  REQUIRE(message(publish_host_writes(vector, device)) == "ok");
+  {
+    auto launch = launching(device, inout(vector));
+    REQUIRE(message(launch) == "ok");
+    REQUIRE(message(vector.buffer(device)->fill(std::byte{0})) == "ok");
+  }
+  const bool detached = GENERATE(true, false);
+  if (detached) {
+    REQUIRE(message(detach(vector, device)) == "ok");
+    CHECK(error_of<UnknownFramework>(attach(vector, device)).framework == "toy");
+  } else {
+    vector = Vector<float>();
+  }
+  CHECK(values.elements()[3] == 0.0F);
+  CHECK(links->live_at_end == -1);
+  *other = Vector<float>();
+  CHECK(links->live_at_end == 0);
+}
+
 TEST_CASE("what a linker says of the memory becomes a refusal, with its numbers") {
   toy::Framework framework;
   const BigArray<float> values = array();

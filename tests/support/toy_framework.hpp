@@ -24,6 +24,7 @@ namespace toy {
 /// What the links of a framework did, and what the next one shall fail with.
 struct Links {
   int live = 0;
+  int live_at_end = -1;  ///< when the linker went; -1 while there is one
   int published = 0;
   int acquired = 0;
   int mapped = 0;
@@ -94,6 +95,8 @@ class ShadowLink final : public berth::device::HostLink {
 class Linker final : public berth::device::HostLinker {
  public:
   explicit Linker(Links& links) : links_(links) {}
+  Linker(const Linker&) = delete;
+  ~Linker() override { links_.live_at_end = links_.live; }
   [[nodiscard]] berth::Result<berth::device::LinkInfo> probe(const berth::device::Device&,
                                                              const berth::device::LinkRequest&) override {
     return berth::device::LinkInfo{.kind = links_.kind};
@@ -117,22 +120,25 @@ class Linker final : public berth::device::HostLinker {
 class Framework {
  public:
   explicit Framework(bool links_memory = true)
-      : links(std::make_unique<Links>()), first(device("toy", 0)), second(device("toy", 1)) {
+      : links(std::make_shared<Links>()), first(device("toy", 0)), second(device("toy", 1)) {
     REQUIRE(message(berth::device::register_framework(
-                std::make_shared<Registered>(*links, links_memory, std::vector{first, second}))) == "ok");
+                std::make_shared<Registered>(links, links_memory, std::vector{first, second}))) == "ok");
   }
   Framework(Framework&&) = delete;
   ~Framework() { berth::device::unregister_framework("toy"); }
 
-  std::unique_ptr<Links> links;
+  std::shared_ptr<Links> links;
   berth::device::Device first;
   berth::device::Device second;
 
  private:
   class Registered final : public berth::device::Framework {
    public:
-    Registered(Links& links, bool links_memory, std::vector<berth::device::Device> devices)
-        : linker_(links), links_memory_(links_memory), devices_(std::move(devices)) {}
+    Registered(std::shared_ptr<Links> links, bool links_memory, std::vector<berth::device::Device> devices)
+        : links_(std::move(links)),
+          linker_(*links_),
+          links_memory_(links_memory),
+          devices_(std::move(devices)) {}
     [[nodiscard]] std::string_view name() const noexcept override { return "toy"; }
     [[nodiscard]] berth::Result<std::vector<berth::device::Device>> devices() override { return devices_; }
     [[nodiscard]] berth::device::HostLinker* host_linker() noexcept override {
@@ -140,6 +146,7 @@ class Framework {
     }
 
    private:
+    std::shared_ptr<Links> links_;
     Linker linker_;
     bool links_memory_;
     std::vector<berth::device::Device> devices_;

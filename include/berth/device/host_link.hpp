@@ -46,7 +46,7 @@ struct LinkRequest {
 };
 
 /// A device buffer over host memory. Destruction returns when the driver no longer touches the memory, and
-/// brings nothing home.
+/// brings nothing home. The framework that made it lives longer, even one that is unregistered meanwhile.
 ///
 /// Its calls come one at a time. Ranges lie within the memory and are not empty. Beforehand the caller has
 /// waited for the work on the device (`Device::synchronize`), so that a link only moves bytes.
@@ -75,7 +75,8 @@ class BERTH_EXPORT HostLink {
   HostLink& operator=(const HostLink&) = default;
 };
 
-/// Links host memory to the devices of a framework. Must be thread-safe and live as long as the framework.
+/// Links host memory to the devices of a framework. Must be thread-safe and live as long as the framework,
+/// which outlives its links.
 class BERTH_EXPORT HostLinker {
  public:
   virtual ~HostLinker();

@@ -16,8 +16,8 @@ namespace berth::inline BERTH_ABI::device {
 /// is too.
 [[nodiscard]] BERTH_EXPORT Result<void> register_framework(std::shared_ptr<Framework> framework);
 
-/// Takes a framework out again; devices that were handed out stay usable. False when there is none of that
-/// name.
+/// Takes a framework out again; devices that were handed out stay usable, and links keep it alive. False when
+/// there is none of that name.
 BERTH_EXPORT bool unregister_framework(std::string_view name) noexcept;
 
 /// The framework of that name; null when there is none.

@@ -3,6 +3,7 @@
 
 #include <berth/core/buffer.hpp>
 #include <berth/core/mapping.hpp>
+#include <berth/device/framework.hpp>
 #include <berth/device/host_link.hpp>
 #include <berth/vector/host_memory.hpp>
 #include <berth/vector/location.hpp>
@@ -98,9 +99,10 @@ class BERTH_EXPORT VectorCore {
 
   /// The newest bytes are on the host, or can be read there; nothing of the host is mapped.
   [[nodiscard]] Result<void> bring_home();
-  /// Takes a link that holds the host's bytes. `protect`: the pages are out of the host's reach while the
-  /// device has the newest bytes.
-  void adopt(const device::Device& device, std::unique_ptr<device::HostLink> link, bool protect);
+  /// Takes a link that holds the host's bytes, and the framework that made it. `protect`: the pages are out
+  /// of the host's reach while the device has the newest bytes.
+  void adopt(const device::Device& device, std::shared_ptr<device::Framework> framework,
+             std::unique_ptr<device::HostLink> link, bool protect);
   /// Undoes what `bring_home` did to the location, when nothing came of it.
   void restore(const Location& location) noexcept { location_ = location; }
 
@@ -138,8 +140,9 @@ class BERTH_EXPORT VectorCore {
   struct Copy {
     explicit Copy(const device::Device& on) : device(on) {}
     device::Device device;
-    Buffer own;                              // empty when linked
-    std::unique_ptr<device::HostLink> link;  // null when separate
+    Buffer own;                                    // empty when linked
+    std::shared_ptr<device::Framework> framework;  // the link's, which it outlives
+    std::unique_ptr<device::HostLink> link;        // null when separate
     std::vector<Launched> launches;
     bool busy = false;  // announced work may still use it
     bool protect = false;
