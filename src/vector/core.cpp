@@ -117,7 +117,7 @@ Result<void> VectorCore::move_between_devices(const device::Device& device) {
   if (current_on(device)) return {};
   const auto copy = ensure(device);
   if (!copy) return fail(copy.error());
-  if (location_.device_is_newest()) {
+  if (location_.device_is_newest() && nbytes() != 0) {
     Copy& source = *newest();
     if (auto done = source.wait().both(); !done) return done;
     if (auto moved = berth::copy((*copy)->own, source.own); !moved) return fail(moved.error());
@@ -176,8 +176,12 @@ Result<void> VectorCore::free_all_buffers() {
 
 // The allocator orders a free behind its own queue alone.
 Result<void> VectorCore::release_copy(Copy& copy) {
-  const auto launched = copy.launches.empty() ? Result<void>() : copy.wait().both();
-  const auto idle = copy.in_place() ? copy.device.synchronize() : copy.device.synchronize_registered();
+  Result<void> launched;
+  Result<void> idle;
+  if (nbytes() != 0) {  // nothing uses an empty one
+    if (!copy.launches.empty()) launched = copy.wait().both();
+    idle = copy.in_place() ? copy.device.synchronize() : copy.device.synchronize_registered();
+  }
   copy.link.reset();
   copy.own = Buffer();
   return launched ? idle : launched;

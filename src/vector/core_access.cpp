@@ -48,6 +48,7 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
     ++same->references;
     return &*same;
   }
+  if (range.nbytes == 0) return &accesses_.emplace_back(Access{how, range, 1, Mapping(), nullptr});
   if (auto free = check_unmapped(range, call); !free) return fail(free.error());
   if (auto home = others_home(); !home) return fail(home.error());
 
@@ -57,7 +58,7 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
   });
   const bool replaced = how == berth::Access::overwrite && whole(range);
   Access access{how, range, 1, Mapping(), nullptr};
-  if (linked == copies_.end() || range.nbytes == 0) {
+  if (linked == copies_.end()) {
     if (location_.device_is_newest() && !replaced) {
       if (auto home = download_newest(); !home) return fail(home.error());
     }

@@ -12,6 +12,7 @@ namespace berth::inline BERTH_ABI::detail {
 bool VectorCore::overlaps(const VectorCore& other) const noexcept {
   if (storage_ == VectorStorage::device_only || other.storage_ == VectorStorage::device_only)
     return this == &other;
+  if (nbytes() == 0 || other.nbytes() == 0) return false;
   const std::less<const std::byte*> before;
   return before(memory_.data, other.memory_.data + other.memory_.nbytes) &&
          before(other.memory_.data, memory_.data + memory_.nbytes);

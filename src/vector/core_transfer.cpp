@@ -69,10 +69,11 @@ Result<void> VectorCore::upload(Copy& copy, ByteRange range) {
 }
 
 Result<void> VectorCore::download(Copy& copy, ByteRange range) {
+  if (range.nbytes == 0) return {};
   if (auto ended = copy.wait().both(); !ended) return ended;
   unprotect();
   // No device writes to a read-only array, and a driver that copies at a map would.
-  if (range.nbytes == 0 || !memory_.writable) return {};
+  if (!memory_.writable) return {};
   auto moved = copy.link
                    ? copy.link->acquire(range.nbytes, range.byte_offset)
                    : with_part(copy.own, range, [&](PackedAllocator& allocator, const PackedBuffer& part) {
@@ -120,6 +121,7 @@ Result<void> VectorCore::acquire(const device::Device& device, ByteRange range) 
   if (auto inside = check_range(range, "acquire"); !inside) return inside;
   // A map would throw away what the host wrote since.
   if (!current_on(device)) return {};
+  if (range.nbytes == 0 && nbytes() != 0) return {};
   if (auto free = check_unmapped(range, "acquire"); !free) return free;
   Copy& copy = *find(device);
   if (auto home = download(copy, range); !home) return home;

@@ -138,3 +138,22 @@ TEST_CASE("each driver call of a link fails in turn, and the newest elements sur
     CHECK(fail_in_turn({0, 4080}, 1, known) > 20);
   }
 }
+
+TEST_CASE("an empty vector makes no call that a driver could fail") {
+  const layers::Faults faults;
+  const Rig rig;
+  auto none = Array::create(0);
+  REQUIRE(message(none) == "ok");
+  faults.reset();
+  auto vector = host_ptr::of_bigarray(rig.device, *none);
+  REQUIRE(message(vector) == "ok");
+  CHECK(outcome(launching(rig.device, inout(*vector))) == "ok");
+  CHECK(message(host_ptr::acquire_device_writes(*vector, rig.device)) == "ok");
+  CHECK(message(host_ptr::publish_host_writes(*vector, rig.device)) == "ok");
+  CHECK(outcome(HostAccess<std::int32_t>::open(*vector, Access::write)) == "ok");
+  CHECK(message(vector->to_host(true)) == "ok");
+  CHECK(message(vector->fill(1)) == "ok");
+  CHECK(message(vector->sync()) == "ok");
+  CHECK(message(host_ptr::detach(*vector, rig.device)) == "ok");
+  CHECK(faults.calls() == 0);
+}

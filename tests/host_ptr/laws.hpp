@@ -940,6 +940,57 @@ TEST_CASE("an empty array is attached without a call of the driver", "[zero]") {
   CHECK(message(detach(*vector, rig.device)) == "ok");
 }
 
+TEST_CASE("an empty vector waits for nothing that runs on its device", "[zero]") {
+  Rig rig;
+  const Device other = rig.another_device();
+  const auto second = rig.another_queue();
+  rig.register_queue(second);
+  const Array array = Rig::zeros();
+  Words parent = rig.attached(array);
+  auto child = parent.sub_vector(0, 1024);
+  REQUIRE(message(child) == "ok");
+  Words alone = Words::over(Array::over(array.writable_elements().first(0)));
+  auto device_only = Words::on_device(0, rig.device);
+  REQUIRE(message(device_only) == "ok");
+  Rig::Gate gate(rig);
+  auto launch = launching(rig.device, inout(parent));
+  REQUIRE(message(launch) == "ok");
+  gate.close(rig.queue());
+  gate.close(second);
+  const Event done = rig.run_with_event(rig.put, parent, 5, rig.queue());
+  launch->done(done);
+  for (Words* const vector : {&alone, &*child}) {
+    REQUIRE(message(attach(*vector, rig.device)) == "ok");
+    for (const auto use : {&out<std::int32_t>, &inout<std::int32_t>}) {
+      auto empty = launching(rig.device, use(*vector));
+      REQUIRE(message(empty) == "ok");
+      empty->done(done);
+      CHECK(message(acquire_device_writes(*vector, rig.device)) == "ok");
+      CHECK(message(publish_host_writes(*vector, rig.device)) == "ok");
+      CHECK(message(vector->to_host(true)) == "ok");
+      CHECK(message(vector->fill(1)) == "ok");
+      CHECK(message(vector->to_device(other)) == "ok");
+    }
+    for (const Access how : {Access::read, Access::write, Access::overwrite})
+      CHECK(outcome(HostAccess<std::int32_t>::open(*vector, how)) == "ok");
+    CHECK(message(vector->sync()) == "ok");
+    CHECK(vector->read()->empty());
+    CHECK(vector->write()->empty());
+    CHECK(message(detach(*vector, rig.device)) == "ok");
+    CHECK(message(vector->free_all_buffers()) == "ok");
+  }
+  CHECK(message(device_only->to_device(other)) == "ok");
+  CHECK(message(device_only->free_buffer(rig.device)) == "ok");
+  // Nor do no bytes of one that is not empty.
+  CHECK(message(publish_host_writes(parent, rig.device, 0, 64)) == "ok");
+  CHECK(message(acquire_device_writes(parent, rig.device, 0, 64)) == "ok");
+  CHECK(outcome(HostAccess<std::int32_t>::open(parent, Access::write, 0, 64)) == "ok");
+  CHECK(parent.location().state == Location::State::stale_cpu);
+  CHECK_FALSE(done.complete().value_or(true));
+  gate.open();
+  CHECK(parent.get(0).value_or(0) == 5);
+}
+
 TEST_CASE("pages are out of the host's reach while the device has the newest", "[.][protected]") {
   Rig rig;
   const Array array = Rig::zeros();

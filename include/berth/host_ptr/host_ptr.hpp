@@ -49,7 +49,8 @@ struct Options {
 
 /// Gives `vector` a buffer on `device` over its array's memory. A vector whose newest elements are on another
 /// device gets them home first. On failure the vector is as it was. Checked in this order: the storage, an
-/// existing buffer, the framework, the memory. An empty vector is attached without a driver call.
+/// existing buffer, the framework, the memory. Of an empty vector neither this nor any other call asks the
+/// driver for something or waits for it.
 ///
 /// Blocks for as long as the device takes to register or copy the memory. The first call for a device also
 /// tries how it treats host memory.
