@@ -201,7 +201,7 @@ Result<void> VectorCore::before_write() {
   if (location_.device_is_newest()) {
     if (auto home = download_newest(); !home) return home;
   }
-  if (auto idle = wait_in_place(); !idle) return idle;
+  if (auto idle = wait_in_place(all()); !idle) return idle;
   host_wrote();
   return {};
 }

@@ -63,7 +63,7 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
       if (auto home = download_newest(); !home) return fail(home.error());
     }
     if (!reads) {
-      if (auto idle = wait_in_place(); !idle) return fail(idle.error());
+      if (auto idle = wait_in_place(all()); !idle) return fail(idle.error());
       host_wrote();
     }
     return &accesses_.emplace_back(std::move(access));
@@ -81,7 +81,10 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
   } else {
     const Ended ended = copy.wait();
     if (!ended.idle) return fail(ended.idle.error());
-    if (!ended.launches && !replaced) return fail(ended.launches.error());
+    if (!ended.launches) {
+      if (!replaced) return fail(ended.launches.error());
+      report(ended.launches.error());
+    }
   }
   unprotect();
   auto mapping = copy.link->map(how, range.nbytes, range.byte_offset);

@@ -2,6 +2,7 @@
 // A vector and its sub-vectors over the same host memory. What one of them has newest on a device is the only
 // valid version of its bytes: it comes home before another is used, and what the others hold is old from then
 // on.
+#include <berth/core/diagnostics.hpp>
 #include <berth/vector/core.hpp>
 
 #include <algorithm>
@@ -46,7 +47,7 @@ Result<void> VectorCore::host_rules(ByteRange range) {
     if (auto kept = other->download_outside({last - first, first}); !kept) return kept;
     other->location_.state = Location::State::stale_gpu;
   }
-  return wait_in_place();
+  return wait_in_place(range);
 }
 
 // Two parts at most, before and behind the range.
@@ -59,14 +60,20 @@ Result<void> VectorCore::download_outside(ByteRange range) {
   return {};
 }
 
-// Work that reads or writes the host memory itself must have ended before the host writes there.
-Result<void> VectorCore::wait_in_place() {
+// Work that reads or writes the host memory itself must have ended before the host writes there. What it left
+// in the range is replaced.
+Result<void> VectorCore::wait_in_place(ByteRange range) {
   for (const VectorCore* const member : *family_) {
     if (member != this && !overlaps(*member)) continue;
     for (const auto& copy : member->copies_) {
       if (!copy->in_place() || !copy->busy) continue;
-      // How its launches ended concerns whoever reads their results, and those are about to be replaced.
-      if (auto ended = copy->wait(); !ended.idle) return ended.idle;
+      const Ended ended = copy->wait();
+      if (!ended.launches) {
+        const bool counts = member == this && location_.device_is_newest() && location_.names(copy->device);
+        if (counts && !whole(range)) return ended.launches;
+        report(ended.launches.error());  // nobody will read its results
+      }
+      if (!ended.idle) return ended.idle;
     }
   }
   return {};

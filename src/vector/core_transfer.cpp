@@ -35,10 +35,15 @@ VectorCore::Ended VectorCore::Copy::wait() {
     const bool ran = complete ? *complete : complete.error().code() != Errc::unsupported;
     if (!ran) {
       if (running) running = waited;
-    } else if (launched.writes && ended.launches) {
-      ended.launches = fail(complete ? waited.error() : complete.error());
+      return false;
     }
-    return ran;
+    const Error& error = complete ? waited.error() : complete.error();
+    if (launched.writes && ended.launches) {
+      ended.launches = fail(error);
+    } else {
+      report(error);
+    }
+    return true;
   });
   ended.idle = device.synchronize();
   if (ended.idle) ended.idle = running;
@@ -54,8 +59,10 @@ Result<void> VectorCore::upload(Copy& copy, ByteRange range) {
   if (range.nbytes == 0) return {};
   const Ended ended = copy.wait();
   if (!ended.idle) return ended.idle;
-  if (!ended.launches && !whole(range))
-    return ended.launches;  // bytes that are replaced may be of a failed one
+  if (!ended.launches) {
+    if (!whole(range)) return ended.launches;
+    report(ended.launches.error());  // all that it wrote is replaced
+  }
   unprotect();
   if (copy.link) return copy.link->publish(range.nbytes, range.byte_offset);
   if (auto moved = with_part(copy.own, range,

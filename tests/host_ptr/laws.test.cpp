@@ -111,6 +111,93 @@ TEST_CASE("a failed kernel whose event was given is an error, once", "[failed]")
   CHECK(host_sees(array) == all(1));
 }
 
+namespace {
+
+/// Announced and done with its event, and failed.
+void fail_launch(const Rig& rig, std::vector<LaunchArgument> arguments) {
+  cl_int status = CL_SUCCESS;
+  const native::Owned<cl_event> end(clCreateUserEvent(rig.stream.context, &status));
+  REQUIRE(status == CL_SUCCESS);
+  auto launch = Launch::announce(rig.device, std::move(arguments));
+  REQUIRE(message(launch) == "ok");
+  launch->done(opencl::borrow_event(end));
+  REQUIRE(clSetUserEventStatus(end, -5) == CL_SUCCESS);
+}
+
+}  // namespace
+
+TEST_CASE("a failed launch that wrote fails a detach once, and the link stays until the next", "[failed]") {
+  Rig rig;
+  const Array array = Rig::zeros();
+  Words vector = rig.attached(array);
+  const bool frees = GENERATE(false, true);
+  fail_launch(rig, {inout(vector)});
+  if (frees) {
+    CHECK(outcome(vector.free_buffer(rig.device)) != "ok");
+  } else {
+    CHECK_FALSE(detach(vector, rig.device));
+  }
+  CHECK(vector.location() == Location{Location::State::stale_cpu, rig.device});
+  CHECK(vector.buffer(rig.device) != nullptr);
+  CHECK(claimed(array));
+  CHECK(message(detach(vector, rig.device)) == "ok");
+  CHECK_FALSE(claimed(array));
+  CHECK(host_sees(array) == all(0));
+}
+
+TEST_CASE("of a failed launch its inputs tell the sink alone", "[failed]") {
+  Rig rig;
+  const Array array = Rig::zeros();
+  Words x = rig.attached(array);
+  Words y = rig.attached(Rig::zeros());
+  Reports reports;
+  fail_launch(rig, {in(x), out(y)});
+  CHECK(message(x.to_host(true)) == "ok");
+  CHECK(reports.take().size() == 1);
+  CHECK(message(detach(x, rig.device)) == "ok");
+  CHECK(reports.take().empty());
+  CHECK_FALSE(y.read());
+  CHECK(y.read());
+  CHECK(reports.take().empty());
+}
+
+TEST_CASE("a failed launch whose results are replaced tells the sink, a part of them is not enough",
+          "[failed][range]") {
+  Rig rig;
+  const Array array = Rig::zeros();
+  Words vector = rig.attached(array);
+  Reports reports;
+  const auto replaced = [&](const auto& result) {
+    CHECK(message(result) == "ok");
+    CHECK(reports.take().size() == 1);
+    CHECK(message(vector.to_host(true)) == "ok");
+  };
+  fail_launch(rig, {inout(vector)});
+  replaced(vector.fill(3));
+  REQUIRE(message(vector.to_device(rig.device)) == "ok");
+  fail_launch(rig, {inout(vector)});
+  replaced(publish_host_writes(vector, rig.device));
+  fail_launch(rig, {inout(vector)});
+  {
+    auto access = HostAccess<std::int32_t>::open(vector, Access::overwrite);
+    if (access) std::ranges::fill(access->writable_elements(), 3);
+    replaced(access ? access->close() : fail(access.error()));
+  }
+
+  const auto told = [&](const auto& again) {
+    fail_launch(rig, {inout(vector)});
+    CHECK_FALSE(again());
+    CHECK(message(again()) == "ok");
+    CHECK(message(vector.to_host()) == "ok");
+    CHECK(reports.take().empty());
+  };
+  told([&] { return publish_host_writes(vector, rig.device, 64, 128); });
+  told([&] { return acquire_device_writes(vector, rig.device, 64, 128); });
+  told([&] { return HostAccess<std::int32_t>::open(vector, Access::write, 64, 128); });
+  told([&] { return vector.set(0, 3); });
+  CHECK(host_sees(array) == all(3));
+}
+
 TEST_CASE("readers of one range share a map, which ends with the last", "[access]") {
   Rig rig;
   const Array array = Rig::zeros();

@@ -339,7 +339,8 @@ TEST_CASE("events of launches are waited for, and forgotten when they have ended
   CHECK(running.references == 1);
 }
 
-TEST_CASE("a launch that failed is told once to who wants its results, and to nobody else") {
+TEST_CASE("a launch that failed is told once to who wants its results, and otherwise to the sink") {
+  Reports reports;
   const Device device = toy::device("toy");
   auto x = Vector<std::int32_t>::create(16);
   auto y = Vector<std::int32_t>::create(16);
@@ -352,9 +353,11 @@ TEST_CASE("a launch that failed is told once to who wants its results, and to no
     launch->done(borrowed(failed));
   }
   CHECK(message(x->to_host(true)) == "ok");
+  CHECK(reports.take().size() == 1);
   const auto read = y->get(0);
   REQUIRE(outcome(read) == "device_lost");  // the command's own error, not the wait's
   CHECK(outcome(y->get(0)) == "ok");
+  CHECK(reports.take().empty());
 
   // New bytes make it history.
   {
@@ -363,6 +366,7 @@ TEST_CASE("a launch that failed is told once to who wants its results, and to no
     launch->done(borrowed(failed));
   }
   CHECK(state_table::message(host_ptr::publish_host_writes(*y, device)) == "ok");
+  CHECK(reports.take().size() == 1);
   CHECK(message(y->to_host(true)) == "ok");
 }
 

@@ -109,7 +109,8 @@ template <class T>
 /// Ends the link: acquires what the device has newest, waits until the driver no longer touches the memory,
 /// and gives it back. What launches wrote that were not announced is newest only after an acquire. Does
 /// nothing where there is no buffer. On failure, `mapped` while a `HostAccess` lives among them, the link
-/// stays.
+/// stays: of a failed launch that wrote the vector the first detach tells, and the next one brings home
+/// whatever the device holds.
 template <class T>
 [[nodiscard]] HostPtrResult<void> detach(Vector<T>& vector, const device::Device& device);
 

@@ -179,7 +179,7 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] Result<void> download_outside(ByteRange range);
   void outdate_others() noexcept;
   void keep_written(const Access& access) noexcept;
-  [[nodiscard]] Result<void> wait_in_place();
+  [[nodiscard]] Result<void> wait_in_place(ByteRange range);
   void host_wrote();
 
   void protect(const Copy& copy) noexcept;

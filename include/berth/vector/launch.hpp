@@ -52,7 +52,9 @@ class [[nodiscard]] Launch {
   /// The kernels have been enqueued, on the device's own queue or on registered ones. Once; later calls do
   /// nothing.
   BERTH_EXPORT void done();
-  /// The same on any queue: whoever needs the results waits for the event, and fails when its work failed.
+  /// The same on any queue: whoever needs the results waits for the event, and fails, once, when its work
+  /// failed. The sink gets the failure where nobody needs them: of vectors that the launch reads, and when
+  /// what it wrote has been replaced.
   BERTH_EXPORT void done(const Event& event);
 
   [[nodiscard]] BERTH_EXPORT static Result<Launch> announce(const device::Device& device,
