@@ -239,3 +239,41 @@ TEST_CASE("an array that owns its padding is linked with it, any other to the by
   const Words vector = rig.attached(Array::over(block.writable_elements()));
   CHECK(size(vector) == 60);
 }
+
+TEST_CASE("each class of address and size has the kind that the driver gives it", "[kind][alignment]") {
+  const Rig rig;
+  const auto* const layer = layers::shadow_layer();
+  const bool in_lines = layer != nullptr && layer->mode() == layers::ShadowMode::lines;
+  const Array block = Rig::zeros();
+  for (int again = 0; again < 2; ++again) {  // tried, then known
+    for (const auto& [first, count] : {std::pair<std::size_t, std::size_t>{0, 1024},
+                                       {16, 1024},
+                                       {0, 1000},
+                                       {1, 1024},
+                                       {1, 1023},
+                                       {8, 1000},
+                                       {16, 64},
+                                       {17, 1}}) {
+      CAPTURE(again, first, count);
+      const Array array = Array::over(block.writable_elements().subspan(first, count));
+      write(array, 1);
+      Words vector = rig.attached(array, {.lenient = true});
+      const LinkKind kind = host_link(vector, rig.device)->kind;
+      if (in_lines) CHECK((kind == LinkKind::shared) == (first % 16 == 0 && count % 16 == 0));
+      CHECK(rig.kernel_sees(vector) == all(1, count));
+      rig.run(rig.put, vector, 2);
+      rig.finish();
+      CHECK((array.elements().back() == 2) == (kind == LinkKind::shared));
+      REQUIRE(message(acquire_device_writes(vector, rig.device)) == "ok");
+      CHECK(host_sees(array) == all(2, count));
+      Words required = Words::over(array);
+      REQUIRE(message(detach(vector, rig.device)) == "ok");
+      CHECK(cause(attach(required, rig.device, {.require_shared = true, .lenient = true})) ==
+            (kind == LinkKind::shadow ? "device_type" : "ok"));
+    }
+  }
+  // What an array owns behind its end is linked with it.
+  const Array padded = Rig::zeros(1000);
+  const Words vector = rig.attached(padded);
+  if (in_lines) CHECK(host_link(vector, rig.device)->kind == LinkKind::shared);
+}

@@ -24,6 +24,7 @@ enum class ShadowMode : int {
   clvk,     ///< every map copies device to host, every unmap host to device
   intel,    ///< INVALIDATE alone does not copy at the map, READ alone does not copy at the unmap
   rusticl,  ///< as intel, but maps that are live at one address write back if the first of them does
+  lines,    ///< as intel, but only for host memory whose address or size is no multiple of 64
 };
 
 struct ShadowControl {

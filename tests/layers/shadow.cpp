@@ -50,9 +50,18 @@ cl_mem made(cl_mem object, ShadowMode mode, cl_mem_flags flags, void* host, std:
   return watched(object, errcode);
 }
 
+// What the mode makes of one buffer.
+ShadowMode mode_for(cl_mem_flags flags, const void* host, std::size_t nbytes) {
+  const ShadowMode mode = current;
+  if (mode != ShadowMode::lines) return mode;
+  constexpr std::size_t line = 64;
+  const bool whole = reinterpret_cast<std::uintptr_t>(host) % line == 0 && nbytes % line == 0;
+  return (flags & CL_MEM_USE_HOST_PTR) != 0 && !whole ? ShadowMode::intel : ShadowMode::shared;
+}
+
 cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, std::size_t nbytes, void* host,
                                  cl_int* errcode) {
-  const ShadowMode mode = current;
+  const ShadowMode mode = mode_for(flags, host, nbytes);
   if (mode == ShadowMode::shared) return target().clCreateBuffer(context, flags, nbytes, host, errcode);
   return made(target().clCreateBuffer(context, apart(flags), nbytes, host, errcode), mode, flags, host,
               nbytes, errcode);
@@ -61,7 +70,7 @@ cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, std::si
 cl_mem CL_API_CALL create_buffer_with_properties(cl_context context, const cl_mem_properties* properties,
                                                  cl_mem_flags flags, std::size_t nbytes, void* host,
                                                  cl_int* errcode) {
-  const ShadowMode mode = current;
+  const ShadowMode mode = mode_for(flags, host, nbytes);
   const auto below = target().clCreateBufferWithProperties;
   if (mode == ShadowMode::shared) return below(context, properties, flags, nbytes, host, errcode);
   return made(below(context, properties, apart(flags), nbytes, host, errcode), mode, flags, host, nbytes,
@@ -193,6 +202,7 @@ ShadowMode mode_of(std::string_view name) {
   if (name == "shared") return ShadowMode::shared;
   if (name == "intel") return ShadowMode::intel;
   if (name == "rusticl") return ShadowMode::rusticl;
+  if (name == "lines") return ShadowMode::lines;
   return ShadowMode::clvk;
 }
 

@@ -234,6 +234,43 @@ TEST_CASE("kernels see the shadow only") {
             });
 }
 
+TEST_CASE("in lines, whole lines of host memory are shared, and the driver's own buffers") {
+  Link link(ShadowMode::lines);
+  struct Part {
+    std::size_t first, nbytes;
+    bool shared;
+  };
+  for (const Part& part : {Part{0, size, true}, Part{0, 64, true}, Part{64, 128, true}, Part{0, 65, false},
+                           Part{0, 60, false}, Part{4, 64, false}, Part{4, 60, false}, Part{32, 64, false}}) {
+    CAPTURE(part.first, part.nbytes);
+    std::ranges::fill(link.host.bytes(), std::byte{1});
+    cl_int status = CL_SUCCESS;
+    const native::Owned<cl_mem> made(clCreateBuffer(link.context, CL_MEM_USE_HOST_PTR, part.nbytes,
+                                                    link.host.data() + part.first, &status));
+    REQUIRE(status == CL_SUCCESS);
+    const cl_uchar two = 2;
+    REQUIRE(clEnqueueFillBuffer(link.queue, made, &two, 1, 0, part.nbytes, 0, nullptr, nullptr) ==
+            CL_SUCCESS);
+    REQUIRE(clFinish(link.queue) == CL_SUCCESS);
+    CHECK(std::ranges::count(link.host.bytes(), std::byte{2}) ==
+          static_cast<std::ptrdiff_t>(part.shared ? part.nbytes : 0));
+    CHECK(native::property<void*>(made.get(), CL_MEM_HOST_PTR) == link.host.data() + part.first);
+    const auto copied = shadow().bytes_to_host();
+    void* const pointer = clEnqueueMapBuffer(link.queue, made, CL_TRUE, CL_MAP_READ, 0, part.nbytes, 0,
+                                             nullptr, nullptr, &status);
+    REQUIRE(status == CL_SUCCESS);
+    CHECK(pointer == link.host.data() + part.first);
+    link.unmap(pointer, made);
+    REQUIRE(clFinish(link.queue) == CL_SUCCESS);
+    CHECK(shadow().bytes_to_host() - copied == (part.shared ? 0 : part.nbytes));
+    CHECK(std::ranges::count(link.host.bytes(), std::byte{2}) == static_cast<std::ptrdiff_t>(part.nbytes));
+  }
+  const auto own = link.make(CL_MEM_ALLOC_HOST_PTR, nullptr);
+  const auto copied = shadow().bytes_to_device();
+  link.unmap(link.map(CL_MAP_WRITE, own), own);
+  CHECK(shadow().bytes_to_device() == copied);
+}
+
 TEST_CASE("the driver's own buffers too are reached by map and unmap alone") {
   const cl_mem_flags flags = GENERATE(cl_mem_flags{0}, cl_mem_flags{CL_MEM_ALLOC_HOST_PTR});
   for (const ShadowMode mode : {ShadowMode::clvk, ShadowMode::intel, ShadowMode::rusticl}) {

@@ -61,9 +61,12 @@ class Rig {
   [[nodiscard]] std::uint64_t max_bytes() const { return stream.description.max_alloc_bytes; }
   /// Whether the driver uses the host's memory itself.
   [[nodiscard]] bool one_memory() { return driver() == Driver::shared; }
-  /// By what the layer says; a real driver by what it does.
+  /// By what the layer says; a real driver by what it does with memory of whole lines, as all here is unless
+  /// a test takes other.
   [[nodiscard]] Driver driver() {
-    if (const auto* const layer = layers::shadow_layer()) return static_cast<Driver>(layer->mode());
+    const auto* const layer = layers::shadow_layer();
+    if (layer != nullptr && layer->mode() != layers::ShadowMode::lines)
+      return static_cast<Driver>(layer->mode());
     return kind() == LinkKind::shared ? Driver::shared : Driver::nvidia;
   }
   [[nodiscard]] LinkKind kind() {
