@@ -330,3 +330,101 @@ TEST_CASE("a release returns before the kernel has ended") {
   CHECK(native::pending(done));
   gate.open();
 }
+
+// What no driver at hand refuses.
+
+namespace {
+
+cl_int raw_attach(const Rig& rig, std::span<std::byte> bytes, native::Owned<cl_mem>& made) {
+  cl_int status = CL_SUCCESS;
+  made = native::Owned<cl_mem>(clCreateBuffer(rig.stream.context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
+                                              bytes.size(), bytes.data(), &status));
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("the driver takes any address, berth multiples of 64") {
+  const Rig rig;
+  const Array block = Rig::zeros();
+  for (const std::size_t offset : {4U, 64U, 256U, 4096U}) {
+    CAPTURE(offset);
+    const Array array = Array::over(block.writable_elements().subspan(offset / sizeof(std::int32_t), 1024));
+    native::Owned<cl_mem> mem;
+    CHECK(raw_attach(rig, std::as_writable_bytes(array.writable_elements()), mem) == CL_SUCCESS);
+    mem = {};
+    Words vector = Words::over(array);
+    CHECK(cause(host_ptr::attach(vector, rig.device)) == (offset % 64 == 0 ? "ok" : "alignment"));
+    REQUIRE(message(host_ptr::detach(vector, rig.device)) == "ok");
+    CHECK(cause(host_ptr::attach(vector, rig.device, {.lenient = true})) == "ok");
+  }
+}
+
+TEST_CASE("the driver takes memory twice, berth once") {
+  const Rig rig;
+  const Array block = Rig::zeros();
+  const auto part = [&](std::size_t first, std::size_t count) {
+    return Array::over(block.writable_elements().subspan(first, count));
+  };
+  for (const auto& [first, count] : {std::pair<std::size_t, std::size_t>{0, 2048}, {1024, 2048}, {512, 64}}) {
+    CAPTURE(first, count);
+    native::Owned<cl_mem> once;
+    native::Owned<cl_mem> twice;
+    CHECK(raw_attach(rig, std::as_writable_bytes(part(0, 2048).writable_elements()), once) == CL_SUCCESS);
+    CHECK(raw_attach(rig, std::as_writable_bytes(part(first, count).writable_elements()), twice) ==
+          CL_SUCCESS);
+    once = {};
+    twice = {};
+    const Words vector = rig.attached(part(0, 2048));
+    Words overlapping = Words::over(part(first, count));
+    CHECK(cause(host_ptr::attach(overlapping, rig.device)) == "overlap");
+  }
+}
+
+TEST_CASE("the driver takes read-only pages to write to, berth to read") {
+  const Rig rig;
+  const native::Pages pages(length * sizeof(std::int32_t));
+  const std::span elements(reinterpret_cast<std::int32_t*>(pages.data()), length);
+  REQUIRE(::mprotect(pages.data(), elements.size_bytes(), PROT_READ) == 0);
+  native::Owned<cl_mem> mem;
+  CHECK(raw_attach(rig, pages.bytes(), mem) == CL_SUCCESS);
+  mem = {};
+  Words vector = rig.attached(Array::read_only(elements));
+  CHECK((native::property<cl_mem_flags>(rig.mem(vector), CL_MEM_FLAGS) & CL_MEM_READ_ONLY) != 0);
+  CHECK(outcome(launching(rig.device, inout(vector))) == "invalid_argument");
+  CHECK(rig.kernel_sees(vector) == all(0));
+}
+
+// What lies beside a range.
+
+TEST_CASE("what the host writes beside a published range the device sees where it shares the memory") {
+  Rig rig;
+  const bool shared = rig.driver() == Driver::shared;
+  const Array array = Rig::zeros();
+  write(array, 1);
+  Words vector = rig.attached(array);
+  REQUIRE(rig.kernel_sees(vector) == all(1));  // a driver may make its copy at the first use only
+  write(array, 2);
+  REQUIRE(message(host_ptr::publish_host_writes(vector, rig.device, 200, 400)) == "ok");
+  auto expected = all(shared ? 2 : 1);
+  std::fill_n(expected.begin() + 100, 50, 2);
+  CHECK(rig.kernel_sees(vector) == expected);
+  CHECK(host_sees(array) == all(2));
+  REQUIRE(message(host_ptr::publish_host_writes(vector, rig.device)) == "ok");
+  CHECK(rig.kernel_sees(vector) == all(2));
+}
+
+TEST_CASE("what the host writes beside an acquired range stays, on every driver") {
+  Rig rig;
+  const bool shared = rig.driver() == Driver::shared;
+  const Array array = Rig::zeros();
+  Words vector = rig.attached(array);
+  device_puts(rig, vector, rig.device, 3);
+  write(array, 4);
+  std::fill_n(array.writable_elements().begin() + 100, 50, shared ? 3 : 4);
+  REQUIRE(message(host_ptr::acquire_device_writes(vector, rig.device, 200, 400)) == "ok");
+  auto expected = all(4);
+  std::fill_n(expected.begin() + 100, 50, 3);
+  CHECK(host_sees(array) == expected);
+  CHECK(rig.kernel_sees(vector) == (shared ? expected : all(3)));
+}
