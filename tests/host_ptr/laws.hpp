@@ -662,6 +662,48 @@ TEST_CASE("no byte belongs to two links, on whatever device", "[overlap]") {
   CHECK(message(attach(after, other)) == "ok");
 }
 
+TEST_CASE("an owner that moves its elements leaves a stale link, which keeps the old place", "[overlap]") {
+  Rig rig;
+  const Device other = rig.another_device();
+  const Array arena = Rig::zeros(4 * 1024);  // in which somebody's array is moved about
+  const auto place = [&](std::size_t first, std::size_t count) {
+    return Array::over(arena.writable_elements().subspan(first, count));
+  };
+  const Array old = place(0, 1024);
+  write(old, 1);
+  Words stale = rig.attached(old);
+  rig.run(rig.add, stale, 1);
+  REQUIRE(message(acquire_device_writes(stale, rig.device)) == "ok");
+
+  const Array grown = place(2048, 2048);
+  std::ranges::copy(old.elements(), grown.writable_elements().begin());
+  Words moved = Words::over(grown);
+  CHECK(message(attach(moved, rig.device)) == "ok");
+
+  // The old place is handed out again, to others.
+  for (const auto& [first, count] :
+       {std::pair<std::size_t, std::size_t>{0, 1024}, {0, 16}, {512, 1024}, {0, 2048}}) {
+    CAPTURE(first, count);
+    const Array next = place(first, count);
+    for (const Device& device : {rig.device, other}) {
+      Words vector = Words::over(next);
+      const auto answer = attach(vector, device);
+      REQUIRE(cause(answer) == "overlap");
+      const auto& reason = std::get<host_ptr::Refused>(answer.error()).reason;
+      CHECK(reason.other_address == reinterpret_cast<std::uintptr_t>(old.data()));
+      CHECK(reason.limit == old.nbytes());
+    }
+  }
+  const Array next = place(512, 1024);
+  write(next, 7);
+  REQUIRE(message(detach(stale, rig.device)) == "ok");
+  CHECK(host_sees(next) == all(7, 1024));  // nothing was newest on the device
+  Words vector = Words::over(next);
+  REQUIRE(message(attach(vector, other)) == "ok");
+  CHECK(cause(attach(stale, rig.device)) == "overlap");
+  CHECK(rig.kernel_sees(moved)[1023] == 2);
+}
+
 TEST_CASE("a part of an attached array is no array of its own", "[overlap][sub_vectors]") {
   Rig rig;
   const Array array = Rig::zeros();

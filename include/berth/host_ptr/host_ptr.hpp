@@ -16,7 +16,8 @@
 /// **Lifetime.** A link lasts until `detach`, `Vector::free_buffer` or the vector's end, each of which brings
 /// home what the device has newest and returns when the driver no longer touches the memory. The array is
 /// kept alive until then; memory that it does not own (`BigArray::over` a span) is the caller's to keep, in
-/// place.
+/// place. Whoever moves his elements detaches first: the link stays with the old addresses, and refuses them
+/// to others.
 ///
 /// **Memory.** The address is a multiple of 64 bytes and of the element (`BigArray::create` gives such), and
 /// no byte belongs to another link, of whatever device or backend. Adjacent arrays are fine.
