@@ -308,6 +308,34 @@ TEST_CASE("on the host the link is the memory itself, and claims nothing") {
   device::unregister_framework("Native");
 }
 
+TEST_CASE("what the host links of its own memory is in nobody's way, nor they in its") {
+  toy::Framework framework;
+  REQUIRE(message(device::register_framework(host::framework())) == "ok");
+  const auto devices = host::framework()->devices();
+  REQUIRE(message(devices) == "ok");
+  const Device native = devices->front();
+  const BigArray<float> values = array(64);
+  const auto claimable = [&] { return outcome(HostRange::claim(std::as_bytes(values.elements()), "test")); };
+  auto first = of_bigarray(native, values);
+  auto second = of_bigarray(native, BigArray<float>::over(values.writable_elements().subspan(16, 16)));
+  REQUIRE(message(first) == "ok");
+  REQUIRE(message(second) == "ok");
+  CHECK(claimable() == "ok");
+
+  auto linked = of_bigarray(framework.first, values);
+  REQUIRE(message(linked) == "ok");
+  CHECK(claimable() == "overlap");
+  CHECK(error_of<Refused>(attach(*second, framework.first)).reason.cause == Refusal::Cause::overlap);
+  REQUIRE(message(detach(*first, native)) == "ok");
+  CHECK(claimable() == "overlap");
+  CHECK(message(attach(*first, native)) == "ok");
+  auto third = of_bigarray(native, BigArray<float>::read_only(values.elements()));
+  CHECK(message(third) == "ok");
+  REQUIRE(message(detach(*linked, framework.first)) == "ok");
+  CHECK(claimable() == "ok");
+  device::unregister_framework("Native");
+}
+
 TEST_CASE("protection needs pages of the array's own and a device that does without them") {
   toy::Framework framework;
   const BigArray<float> values = array();

@@ -85,10 +85,10 @@ class BERTH_EXPORT HostLinker {
   /// kind of request.
   [[nodiscard]] virtual Result<LinkInfo> probe(const Device& device, const LinkRequest& like) = 0;
 
-  /// A link whose device buffer holds the host's bytes. Except for `LinkKind::same` it has claimed the
-  /// memory (`HostRange`). `unsupported`, `misaligned`, `exceeds_device_maximum`, `invalid_size` and
-  /// `overlap`, with the numbers, refuse this memory; any other error is the driver's. Nothing of a link that
-  /// failed stays.
+  /// A link whose device buffer holds the host's bytes. It has claimed the memory (`HostRange`), except for
+  /// `LinkKind::same`: the host using its own memory is in nobody's way. `unsupported`, `misaligned`,
+  /// `exceeds_device_maximum`, `invalid_size` and `overlap`, with the numbers, refuse this memory; any other
+  /// error is the driver's. Nothing of a link that failed stays.
   [[nodiscard]] virtual Result<std::unique_ptr<HostLink>> link(const Device& device,
                                                                const LinkRequest& request) = 0;
 

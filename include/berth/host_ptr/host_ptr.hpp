@@ -20,7 +20,8 @@
 /// to others.
 ///
 /// **Memory.** The address is a multiple of 64 bytes and of the element (`BigArray::create` gives such), and
-/// no byte belongs to another link, of whatever device or backend. Adjacent arrays are fine.
+/// no byte belongs to another link, of whatever device or backend. Adjacent arrays are fine. On "Native" the
+/// buffer is the memory itself, which is no link in this sense: it claims no byte, and no link is in its way.
 ///
 /// **Synchronisation.** Drivers may keep a copy of the memory beside the host's, and many do. Bytes that were
 /// written on one side are seen on the other only after the calls here, or those that `Vector`, `launching`
