@@ -143,8 +143,7 @@ using SharedExternal = std::shared_ptr<detail::External>;
 
 void CL_CALLBACK on_deleted(cl_mem, void* shared) noexcept {
   const std::unique_ptr<SharedExternal> external(static_cast<SharedExternal*>(shared));
-  (*external)->deleted.store(true, std::memory_order_release);
-  (*external)->deleted.notify_all();
+  (*external)->tell_deleted();
 }
 
 }  // namespace

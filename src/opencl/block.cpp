@@ -4,6 +4,9 @@
 namespace berth::inline BERTH_ABI::opencl::detail {
 namespace {
 
+// After which a wait is worth a word.
+constexpr std::chrono::seconds patience{5};
+
 Error mapped(const char* call, std::size_t byte_offset, std::size_t size) noexcept {
   return Error(Errc::mapped, backend).in(call).asking(size).at(byte_offset);
 }
@@ -19,6 +22,23 @@ Result<Handle<cl_mem>> make_sub_buffer(cl_mem root, std::size_t origin, std::siz
     return fail(error(status, "clCreateSubBuffer", Doing::allocating).asking(size).at(origin));
   }
   return mem;
+}
+
+void External::tell_deleted() {
+  {
+    const MutexLock lock(mutex);
+    deleted = true;
+  }
+  on_deleted.notify_all();
+}
+
+bool External::deleted_within(std::chrono::seconds time) {
+  const MutexLock lock(mutex);
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (!deleted) {
+    if (on_deleted.wait_until(mutex, end) == std::cv_status::timeout) return deleted;
+  }
+  return true;
 }
 
 Result<void> Block::begin_map(std::size_t byte_offset, std::size_t size, bool writes) {
@@ -80,7 +100,16 @@ Block::~Block() {
     const MutexLock lock(external->mutex);
     queues.swap(external->queues);
   }
-  external->deleted.wait(false, std::memory_order_acquire);
+  if (!external->deleted_within(patience)) {
+    report(
+        Error(Errc::driver, backend)
+            .in("clReleaseMemObject")
+            .asking(nbytes)
+            .because("the driver keeps the memory: a queue that berth does not know may hold commands that "
+                     "were never flushed, or somebody a reference"));
+    while (!external->deleted_within(patience)) {
+    }
+  }
   // The callback may still hold its share for a moment; the range is free for another link now.
   external->claim = HostRange();
 }

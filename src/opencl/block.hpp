@@ -8,6 +8,8 @@
 #include <berth/opencl/quirks.hpp>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -42,9 +44,14 @@ struct Instance {
 /// nobody waits for it any more.
 struct External {
   HostRange claim;
-  std::atomic<bool> deleted{false};  ///< set by the buffer object's destructor callback
   Mutex mutex;
+  bool deleted BERTH_GUARDED_BY(mutex) = false;  ///< set by the buffer object's destructor callback
+  std::condition_variable_any on_deleted;
   std::vector<Queue> queues BERTH_GUARDED_BY(mutex);  ///< that use it, besides the allocator's own
+
+  void tell_deleted() BERTH_EXCLUDES(mutex);
+  /// Whether the driver deletes the object within that time.
+  [[nodiscard]] bool deleted_within(std::chrono::seconds time) BERTH_EXCLUDES(mutex);
 };
 
 /// A sub-buffer of a root object.

@@ -10,6 +10,7 @@
 
 #include "support/opencl_fixture.hpp"
 #include "support/reports.hpp"
+#include "support/skip.hpp"
 
 using namespace berth;
 using namespace std::chrono_literals;
@@ -280,6 +281,35 @@ TEST_CASE("free waits for the other queues that use the memory") {
   freeing.join();
   if (fixture.in_place()) CHECK(counts_up(pages.bytes(), 8));
   pages.unmap();
+}
+
+TEST_CASE("a free that waits for long says so once, and goes on waiting") {
+  Reports reports;
+  Wrap fixture;
+  if (!fixture.in_place()) return left_out("the driver may wait in the release");
+  native::Stream& stream = fixture.stream;
+  const auto second = stream.another_queue();
+  native::Pages pages(page);
+  const ClBuffer buf = fixture.wrapped(pages.data(), page);
+  native::Gate gate(stream.context);
+  gate.close(second);
+  launch(second, fixture.write, page, buf.root(), cl_uchar{8});
+
+  Freeing freeing(stream.allocator, buf, pages.data());
+  std::vector<std::string> told;
+  for (int i = 0; i < 1000 && told.empty(); ++i) {
+    std::this_thread::sleep_for(10ms);
+    told = reports.take();
+  }
+  REQUIRE(told.size() == 1);
+  CHECK(told.front().find("never flushed") != std::string::npos);
+  CHECK_FALSE(freeing.returned());
+  CHECK(outcome(HostRange::claim(pages.bytes(), "test")) == "overlap");
+  gate.open();
+  freeing.join();
+  CHECK(counts_up(pages.bytes(), 8));
+  CHECK(outcome(HostRange::claim(pages.bytes(), "test")) == "ok");
+  CHECK(reports.take().empty());
 }
 
 TEST_CASE("a wrap freed while it is mapped is reported, and ends with the map") {

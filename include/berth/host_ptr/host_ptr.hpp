@@ -113,6 +113,10 @@ template <class T>
 /// nothing where there is no buffer. On failure, `mapped` while a `HostAccess` lives among them, the link
 /// stays: of a failed launch that wrote the vector the first detach tells, and the next one brings home
 /// whatever the device holds.
+///
+/// A driver keeps the memory while commands use it, on queues that are not registered with the device too;
+/// those their owner flushes before. For what was never flushed this waits for ever (on OpenCL the sink is
+/// told after five seconds).
 template <class T>
 [[nodiscard]] HostPtrResult<void> detach(Vector<T>& vector, const device::Device& device);
 

@@ -96,8 +96,9 @@ struct WrapOptions {
 /// `uncached` has no counterpart. `external_ptr` is `CL_MEM_USE_HOST_PTR` over host memory aligned to 64
 /// bytes that no other link covers (and of a size that is a multiple of that, under
 /// `Quirk::writes_past_tail`); its `free` returns when the driver no longer touches the memory, which
-/// waits for the queues that use it and for whoever else retained the `cl_mem`. Drivers may keep a copy of
-/// such memory (NVIDIA's does): a read map, not the free, brings the device's bytes home.
+/// waits for the queues that use it and for whoever else retained the `cl_mem`, and tells the sink when that
+/// takes longer than five seconds. Drivers may keep a copy of such memory (NVIDIA's does): a read map, not
+/// the free, brings the device's bytes home.
 ///
 /// `copyin` and `copyout` return when the copy is done; `transfer`, `fill` and `zero` are queued. A `cl_mem`
 /// is deleted by the driver when the commands queued so far that use it have finished (OpenCL 3.0,
