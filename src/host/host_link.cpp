@@ -6,6 +6,7 @@
 namespace berth::inline BERTH_ABI::host {
 namespace {
 
+constexpr const char* backend = "host";
 constexpr device::LinkInfo same{.kind = device::LinkKind::same};
 
 class Link final : public device::HostLink {
@@ -31,13 +32,14 @@ class Link final : public device::HostLink {
 
 }  // namespace
 
-Result<device::LinkInfo> Linker::probe(const device::Device& /*device*/,
-                                       const device::LinkRequest& /*like*/) {
-  return same;
+Result<device::LinkInfo> Linker::probe(const device::Device& device, const device::LinkRequest& /*like*/) {
+  if (device.allocator().info().device.backend == backend) return same;
+  return fail(Error(Errc::unsupported, backend).in("probe").because("the device's memory is not the host's"));
 }
 
 Result<std::unique_ptr<device::HostLink>> Linker::link(const device::Device& device,
                                                        const device::LinkRequest& request) {
+  if (auto info = probe(device, request); !info) return fail(info.error());
   auto buffer =
       Buffer::create(device.allocator(), request.bytes.size(), {.external_ptr = request.bytes.data()});
   if (!buffer) return fail(buffer.error());

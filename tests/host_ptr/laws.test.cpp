@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The laws of host_ptr on an OpenCL driver, and those that only such a driver knows.
+#include <berth/host/allocator.hpp>
+#include <berth/host/framework.hpp>
+
 #include "support/host_ptr_opencl_fixture.hpp"
 
 #include "host_ptr/laws.hpp"
@@ -30,6 +33,21 @@ TEST_CASE("what a stack of adaptors cannot say is refused, and a tail is linked 
   Words exact = Words::over(Array::over(odd.writable_elements()));
   REQUIRE(message(attach(exact, rig.device)) == "ok");
   CHECK(host_link(exact, rig.device)->kind == kind);
+}
+
+TEST_CASE("a device whose memory is not its framework's links nothing", "[kind]") {
+  const Rig rig;
+  REQUIRE(message(device::register_framework(host::framework())) == "ok");
+  auto memory = host::Allocator::open();
+  REQUIRE(message(memory) == "ok");
+  Words vector = Words::over(Rig::zeros());
+  for (const Device& device : {Device("OpenCL", 8, "not OpenCL's", pack(*memory)),
+                               Device("Native", 8, "not the host's", rig.device.allocator())}) {
+    CHECK(cause(attach(vector, device)) == "backend");
+    CHECK(cause(attach(vector, device, {.require_shared = true})) == "backend");
+    CHECK(vector.buffer(device) == nullptr);
+  }
+  device::unregister_framework("Native");
 }
 
 TEST_CASE("an acquire covers every registered queue, in order or not", "[acquire][queues]") {
