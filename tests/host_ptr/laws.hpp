@@ -130,6 +130,17 @@ TEST_CASE("a link starts with what the host has", "[publish]") {
   CHECK(rig.kernel_sees(vector) == all(7));
 }
 
+TEST_CASE("a vector that is meant for a device is attached there with what the host has", "[publish]") {
+  Rig rig;
+  auto vector = Words::create(length, rig.device);
+  REQUIRE(message(vector) == "ok");
+  CHECK(vector->location().state == Location::State::stale_gpu);
+  REQUIRE(message(vector->fill(6)) == "ok");
+  REQUIRE(message(attach(*vector, rig.device)) == "ok");
+  CHECK(vector->location() == Location{Location::State::both, rig.device});
+  CHECK(rig.kernel_sees(*vector) == all(6));
+}
+
 TEST_CASE("what was written past the vector is published, again and again", "[publish]") {
   Rig rig;
   const Array array = Rig::zeros();
@@ -177,6 +188,61 @@ TEST_CASE("a publish of a range leaves the others as new as they were", "[publis
   CHECK(rig.kernel_sees(vector) == expected);
   CHECK(vector.get(99).value_or(0) == 5);
   CHECK(host_sees(array) == expected);
+}
+
+TEST_CASE("ranges are to the byte", "[publish][acquire][access][range]") {
+  Rig rig;
+  constexpr std::size_t nbytes = length * sizeof(std::int32_t);
+  for (const auto& [size, offset] : {std::pair<std::size_t, std::size_t>{1, 0},
+                                     {1, 3},
+                                     {3, 62},
+                                     {5, 4095},
+                                     {130, 127},
+                                     {4097, 4093},
+                                     {1, nbytes - 1}}) {
+    CAPTURE(size, offset);
+    const Array array = Rig::zeros();
+    const std::span host = std::as_writable_bytes(array.writable_elements());
+    const auto fill_range = [&](std::span<std::byte> bytes, int value) {
+      std::ranges::fill(bytes.subspan(offset, size), static_cast<std::byte>(value));
+    };
+    const auto launch_fill = [&](Words& vector, int value) {
+      auto launch = launching(rig.device, inout(vector));
+      REQUIRE(message(launch) == "ok");
+      REQUIRE(message(vector.buffer(rig.device)->fill(static_cast<std::byte>(value))) == "ok");
+      REQUIRE(message(rig.device.synchronize()) == "ok");
+    };
+    const auto device_is = [&](Words& vector, const std::vector<std::byte>& expected) {
+      return std::ranges::equal(std::as_bytes(std::span<const std::int32_t>(rig.kernel_sees(vector))),
+                                expected);
+    };
+    Words vector = rig.attached(array);
+    std::vector<std::byte> expected(nbytes, std::byte{1});
+    launch_fill(vector, 1);
+    fill_range(host, 2);
+    fill_range(expected, 2);
+    REQUIRE(message(publish_host_writes(vector, rig.device, size, offset)) == "ok");
+    CHECK(device_is(vector, expected));
+    REQUIRE(message(acquire_device_writes(vector, rig.device, size, offset)) == "ok");
+    CHECK(std::ranges::equal(host.subspan(offset, size), std::span(expected).subspan(offset, size)));
+    {
+      auto access = HostAccess<std::int32_t>::open(vector, Access::write, size, offset);
+      REQUIRE(message(access) == "ok");
+      CHECK(std::ranges::count(access->bytes(), std::byte{2}) == static_cast<std::ptrdiff_t>(size));
+      std::ranges::fill(access->writable_bytes(), std::byte{3});
+    }
+    fill_range(expected, 3);
+    CHECK(device_is(vector, expected));
+    {
+      auto access = HostAccess<std::int32_t>::open(vector, Access::overwrite, size, offset);
+      REQUIRE(message(access) == "ok");
+      std::ranges::fill(access->writable_bytes(), std::byte{4});
+    }
+    fill_range(expected, 4);
+    CHECK(device_is(vector, expected));
+    REQUIRE(message(vector.to_host()) == "ok");
+    CHECK(std::ranges::equal(host, expected));
+  }
 }
 
 TEST_CASE("a publish where there is no buffer makes a copy", "[publish]") {
@@ -757,6 +823,35 @@ TEST_CASE("parent and part keep each other current", "[sub_vectors]") {
   CHECK(outcome(launching(rig.device, in(parent), inout(child))) == "mapped");
 }
 
+TEST_CASE("a part is attached with what its parent has newest, and the other way about", "[sub_vectors]") {
+  Rig rig;
+  const Array array = Rig::zeros();
+  Words parent = Words::over(array);
+  auto made = parent.sub_vector(1024, 1024);
+  REQUIRE(message(made) == "ok");
+  Words& child = *made;
+  const auto add = [&](Words& vector) {
+    auto launch = launching(rig.device, inout(vector));
+    REQUIRE(message(launch) == "ok");
+    rig.run(rig.add, vector, 1);
+  };
+  add(parent);  // on a copy
+  REQUIRE(message(attach(child, rig.device)) == "ok");
+  CHECK(rig.kernel_sees(child) == all(1, 1024));
+  add(child);
+  REQUIRE(message(parent.free_all_buffers()) == "ok");
+  CHECK(cause(attach(parent, rig.device)) == "overlap");
+  CHECK(host_link(child, rig.device)->kind != LinkKind::separate);
+  REQUIRE(message(detach(child, rig.device)) == "ok");
+  REQUIRE(message(child.to_device(rig.device)) == "ok");
+  add(child);
+  REQUIRE(message(attach(parent, rig.device)) == "ok");
+  auto expected = all(1);
+  std::fill_n(expected.begin() + 1024, 1024, 3);
+  CHECK(rig.kernel_sees(parent) == expected);
+  CHECK(host_sees(array) == expected);
+}
+
 TEST_CASE("two arguments of a launch share elements only for reading", "[sub_vectors][launch]") {
   Rig rig;
   const Array array = Rig::zeros();
@@ -939,6 +1034,25 @@ TEST_CASE("attach when another device has the newest brings it home first", "[tw
   }
   CHECK(cause(attach(more, rig.device)) == "alignment");
   CHECK(more.location() == Location{Location::State::gpu, other});
+}
+
+TEST_CASE("attach at any location that names another device", "[two_devices]") {
+  Rig rig;
+  const state_table::Rig table{.first = rig.another_device(), .second = rig.device, .attach = {}};
+  for (const Location::State state : state_table::states) {
+    INFO(to_string(state));
+    state_table::Subject subject(table);
+    state_table::bring(table, subject.vector, state);
+    REQUIRE(message(attach(subject.vector, rig.device)) == "ok");
+    CHECK(subject.vector.location() == Location{Location::State::both, rig.device});
+    const unsigned newest = state == Location::State::stale_gpu                                    ? 3
+                            : state == Location::State::gpu || state == Location::State::stale_cpu ? 2
+                                                                                                   : 1;
+    CHECK(subject.host_sees() == state_table::all(newest));
+    CHECK(state_table::Rig::device_sees(subject.vector, rig.device) == state_table::all(newest));
+    REQUIRE(message(subject.vector.to_device(table.first)) == "ok");
+    CHECK(state_table::Rig::device_sees(subject.vector, table.first) == state_table::all(newest));
+  }
 }
 
 TEST_CASE("require_shared refuses a device that keeps a copy", "[policy]") {

@@ -2,6 +2,7 @@
 // The laws of host_ptr on an OpenCL driver, and those that only such a driver knows.
 #include <berth/host/allocator.hpp>
 #include <berth/host/framework.hpp>
+#include <berth/testing/scratch_file.hpp>
 
 #include "support/host_ptr_opencl_fixture.hpp"
 
@@ -80,6 +81,39 @@ TEST_CASE("an acquire covers every registered queue, in order or not", "[acquire
   acquiring.join();
   CHECK(answer == "ok");
   CHECK(host_sees(array) == all(6));
+}
+
+TEST_CASE("publish and detach wait for an out-of-order queue", "[publish][queues][lifetime]") {
+  Rig rig;
+  if (!rig.stream.description.out_of_order) return left_out("the device has no out-of-order queues");
+  const auto second = native::make_queue(rig.stream.context, rig.stream.description.id,
+                                         CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+  rig.register_queue(second);
+  const bool detaches = GENERATE(false, true);
+  const Array array = Rig::zeros();
+  Words vector = rig.attached(array);
+  Rig::Gate gate(rig);
+  gate.close(second);
+  auto launch = launching(rig.device, inout(vector));
+  REQUIRE(message(launch) == "ok");
+  rig.run(rig.put, vector, 6, second);
+  launch->done();
+  std::atomic<bool> returned{false};
+  std::string answer;
+  std::jthread calling([&] {
+    answer = message(detaches ? detach(vector, rig.device) : publish_host_writes(vector, rig.device));
+    returned = true;
+  });
+  std::this_thread::sleep_for(50ms);
+  CHECK_FALSE(returned);
+  gate.open();
+  calling.join();
+  CHECK(answer == "ok");
+  if (detaches) {
+    CHECK(host_sees(array) == all(6));
+  } else if (rig.kind() != LinkKind::shared) {
+    CHECK(rig.kernel_sees(vector) == all(0));
+  }
 }
 
 TEST_CASE("without its event, work on a queue that nobody registered is missed", "[acquire][queues]") {
@@ -294,4 +328,40 @@ TEST_CASE("each class of address and size has the kind that the driver gives it"
   const Array padded = Rig::zeros(1000);
   const Words vector = rig.attached(padded);
   if (in_lines) CHECK(host_link(vector, rig.device)->kind == LinkKind::shared);
+}
+
+TEST_CASE("where a driver writes past an end, memory that owns nothing behind it is refused", "[alignment]") {
+  Rig rig;
+  auto allocator = opencl::Allocator::borrow(rig.stream.context, rig.stream.queue,
+                                             {.quirks = opencl::Quirks{opencl::Quirk::writes_past_tail}});
+  REQUIRE(message(allocator) == "ok");
+  const Device device("OpenCL", 6, "writes past the tail", pack(*allocator));
+  const Array block = Rig::zeros(1000);
+  Words vector = Words::over(Array::over(block.writable_elements()));
+  for (const bool lenient : {false, true}) {
+    const auto answer = attach(vector, device, {.lenient = lenient});
+    REQUIRE(cause(answer) == "padding");
+    const auto& reason = std::get<host_ptr::Refused>(answer.error()).reason;
+    CHECK(reason.nbytes == 4000);
+    CHECK(reason.limit == 64);
+  }
+  REQUIRE(message(attach(vector, device, {.policy = host_ptr::Policy::copy})) == "ok");
+  CHECK(host_link(vector, device)->kind == LinkKind::separate);
+  Words padded = Words::over(block);
+  CHECK(message(attach(padded, device)) == "ok");
+}
+
+TEST_CASE("a file that is mapped for reading is attached in place", "[read_only]") {
+  Rig rig;
+  const auto content = all(11);
+  const auto file = testing::ScratchFile::holding(std::as_bytes(std::span(content)));
+  REQUIRE(message(file) == "ok");
+  void* const mapped =
+      ::mmap(nullptr, length * sizeof(std::int32_t), PROT_READ, MAP_SHARED, file->extent().fd, 0);
+  REQUIRE(mapped != MAP_FAILED);
+  const std::shared_ptr<const void> owner(
+      mapped, [](void* pages) { ::munmap(pages, length * sizeof(std::int32_t)); });
+  const std::span elements(static_cast<const std::int32_t*>(mapped), length);
+  const Words vector = rig.attached(Array::read_only(elements, owner));
+  CHECK(rig.kernel_sees(vector) == all(11));
 }
