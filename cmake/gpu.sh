@@ -80,7 +80,7 @@ sanitize() {
 # One card, twice: through CUDA and through OpenCL.
 show() {
   "$folder/bin/berth" devices || return 1
-  "$folder/bin/berth" devices --json | grep -c '"name": *"NVIDIA' | sed 's/$/ lines name the card/'
+  "$folder/bin/berth" devices --json | grep -o '"name": *"NVIDIA[^"]*"' || return 1
   "$folder/bin/berth" check --device cuda && "$folder/bin/berth" tour
 }
 
