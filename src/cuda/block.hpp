@@ -12,11 +12,19 @@
 
 #include "context.hpp"
 #include "core/mapped_ranges.hpp"
+#include "event.hpp"
 #include "host_trial.hpp"
 #include "registration.hpp"
 #include "staging.hpp"
 
 namespace berth::inline BERTH_ABI::cuda::detail {
+
+/// One event of an instance, recorded whenever another stream is to follow one of the instance's: whoever
+/// waits on it holds the lock from the record to the wait, which takes the latest (cuStreamWaitEvent).
+struct Order {
+  Mutex mutex;
+  OwnedEvent event BERTH_GUARDED_BY(mutex);
+};
 
 /// What the copies of an allocator share.
 struct Instance {
@@ -43,6 +51,7 @@ struct Instance {
   const std::size_t registration_chunk_bytes;
   const std::shared_ptr<StagingShelf> staging;
   mutable HostTrial host_trial;
+  mutable Order order;
 };
 
 /// Where a block's bytes are, and how they go.

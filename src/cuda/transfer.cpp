@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <berth/core/checks.hpp>
+#include <berth/core/diagnostics.hpp>
 #include <berth/cuda/allocator.hpp>
 
 #include "block.hpp"
@@ -11,33 +12,38 @@ namespace {
 using detail::Context;
 using detail::Current;
 
-/// A stream and its context.
+/// A stream of an instance.
 struct Place {
+  const detail::Instance& instance;
   const Context& context;
   abi::Stream stream;
 };
 
 // Later work at `later` comes after what the stream of `earlier` holds now.
 Result<void> follow(const Place& later, const Place& earlier) {
-  detail::OwnedEvent event;
+  const HoldReports held;
+  detail::Order& order = earlier.instance.order;
+  const MutexLock lock(order.mutex);
   {
     const Context& context = earlier.context;
     const Current current(context);
     if (!current.entered()) return current.entered();
-    auto made = detail::OwnedEvent::make(context);
-    if (!made) return fail(made.error());
-    event = std::move(*made);
+    if (order.event.get() == nullptr) {
+      auto made = detail::OwnedEvent::make(context);
+      if (!made) return fail(made.error());
+      order.event = std::move(*made);
+    }
     if (auto recorded =
-            context.check(context.driver.event_record(event.get(), earlier.stream), "cuEventRecord");
+            context.check(context.driver.event_record(order.event.get(), earlier.stream), "cuEventRecord");
         !recorded) {
       return recorded;
     }
   }
-  // The driver keeps a destroyed event until what was recorded has passed (cuEventDestroy).
   const Context& context = later.context;
   const Current current(context);
   if (!current.entered()) return current.entered();
-  return context.check(context.driver.stream_wait_event(later.stream, event.get(), 0), "cuStreamWaitEvent");
+  return context.check(context.driver.stream_wait_event(later.stream, order.event.get(), 0),
+                       "cuStreamWaitEvent");
 }
 
 }  // namespace
@@ -66,8 +72,8 @@ Result<void> Allocator::transfer(const CudaBuffer& dest, const CudaBuffer& src, 
     return unmapped;
 
   const Driver& driver = context.driver;
-  const Place here{context, stream_};
-  const Place there{*from.context, from.stream};
+  const Place here{*instance_, context, stream_};
+  const Place there{from, *from.context, from.stream};
   const bool one_context = there.context.handle == context.handle;
   const auto in_pieces = [&](auto copy) {
     return detail::in_pieces(dest.host_data(), src.host_data(), nbytes, copy);

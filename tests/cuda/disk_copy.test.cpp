@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // From a file to a device: through two pinned chunks, in order, with exact accounts of what went wrong.
+#include <berth/adaptors/lru.hpp>
 #include <berth/cuda/allocator.hpp>
 #include <berth/testing/scratch_file.hpp>
 
@@ -186,6 +187,26 @@ TEST_CASE("a chunk is read while the one before is copied") {
   }
   CHECK(answer == "ok");
   CHECK(content(user.allocator, *buf) == bytes);
+  user.allocator.free(*buf, bytes.size());
+}
+
+TEST_CASE("idle chunks give way when memory runs out") {
+  if (native::real()) return left_out("the machine has more memory than a test may take");
+  native::Machine machine({.pinned_bytes = 2 * chunk + 4096});
+  native::Borrowed user;
+  const auto bytes = native::pattern(100);
+  const ScratchFile file = file_holding(bytes);
+  auto buf = user.allocator.alloc(bytes.size());
+  REQUIRE(message(buf) == "ok");
+  REQUIRE(message(user.allocator.copy_from_disk(*buf, file.extent(), bytes.size())) == "ok");
+  CHECK(machine->balance().pinned == 2);
+  CHECK(outcome(user.allocator.alloc(chunk, {.host = true})) == "out_of_memory");
+  auto cached = LruAllocator<cuda::Allocator>::create(user.allocator);
+  REQUIRE(message(cached) == "ok");
+  auto pinned = cached->alloc(chunk, {.host = true});
+  REQUIRE(message(pinned) == "ok");
+  CHECK(machine->balance().pinned == 1);
+  cached->free(*pinned, chunk, {.host = true});
   user.allocator.free(*buf, bytes.size());
 }
 

@@ -1,82 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Every driver call that a link makes fails once, one after the other, those that try the device first: the
 // failure is told, the newest elements survive it, and nothing is left behind. Runs under the layer "faults".
+#include "host_ptr/life.hpp"
 #include "layers/faults_helpers.hpp"
 #include "support/host_ptr_opencl_fixture.hpp"
 #include "support/reports.hpp"
 
 using namespace berth;
 using namespace host_ptr_test;
-using host_ptr::HostAccess;
-
-namespace {
-
-/// The life of a link. `newest` is what a careful reader expects of the elements at any point, and who reads
-/// them after a failure gets.
-class Life {
- public:
-  Life(const Rig& rig, const Array& array)
-      : newest(array.size(), 1), rig_(rig), array_(array), vector_(Words::over(array)) {}
-
-  void run() {
-    write(array_, 1);
-    if (!told(host_ptr::attach(vector_, rig_.device, {.lenient = true}))) {
-      CHECK(vector_.location() == Location{});
-      CHECK(vector_.buffer(rig_.device) == nullptr);
-      return;
-    }
-    if (vector_.fill(2)) std::ranges::fill(newest, 2);
-    told(host_ptr::publish_host_writes(vector_, rig_.device));
-    launch(3);
-    told(host_ptr::acquire_device_writes(vector_, rig_.device));
-    access(vector_.nbytes(), 0, 4);
-    launch(5);
-    told(host_ptr::acquire_device_writes(vector_, rig_.device, 64, 128));
-    access(64, 256, 6);
-    told(host_ptr::detach(vector_, rig_.device));
-  }
-  /// With a driver that works again.
-  [[nodiscard]] bool comes_home() {
-    return message(vector_.free_all_buffers()) == "ok" && host_sees(array_) == newest;
-  }
-
-  std::vector<std::int32_t> newest;
-  std::vector<std::string> failures;
-
- private:
-  void launch(unsigned value) {
-    auto launch = launching(rig_.device, inout(vector_));
-    if (!told(launch)) return;
-    const auto filled = vector_.buffer(rig_.device)->fill(static_cast<std::byte>(value));
-    if (filled) std::ranges::fill(newest, static_cast<std::int32_t>(value * 0x01010101U));
-    told(filled);
-  }
-  void access(std::size_t nbytes, std::size_t byte_offset, std::int32_t value) {
-    auto access = HostAccess<std::int32_t>::open(vector_, Access::write, nbytes, byte_offset);
-    if (!told(access)) return;
-    std::ranges::fill(access->writable_elements(), value);
-    std::fill_n(newest.begin() + static_cast<std::ptrdiff_t>(byte_offset / sizeof value),
-                nbytes / sizeof value, value);
-    told(access->close());
-  }
-  template <class T>
-  bool told(const T& result) {
-    if (result) return true;
-    failures.push_back(message(result));
-    const auto read = vector_.read();
-    // What the driver never unmapped is mapped for good.
-    if (!read && failures.front().starts_with("clEnqueueUnmapMemObject")) return false;
-    REQUIRE(message(read) == "ok");
-    CHECK(std::vector(read->begin(), read->end()) == newest);
-    return false;
-  }
-
-  const Rig& rig_;
-  Array array_;
-  Words vector_;
-};
-
-}  // namespace
 
 namespace {
 
@@ -99,7 +30,7 @@ std::uint64_t fail_in_turn(const Part& part, std::uint64_t first, cl_int status)
     {
       const Array block = Rig::zeros();
       const Array array = Array::over(block.writable_elements().subspan(part.first, part.count));
-      Life life(rig, array);
+      Life life(rig.device, array);
       faults.fail(nullptr, nth, 1, status);
       life.run();
       failed = faults.failed() != 0;
