@@ -194,6 +194,7 @@ TEST_CASE("child: a kernel faults under a link", "[.]") {
 }
 
 TEST_CASE("a kernel that the context does not survive is an error of every call after it", "[failed]") {
+  Rig::require_driver();
   const auto child = native::run_child("child: a kernel faults under a link");
   CAPTURE(child.output);
   for (const char* line : {"acquire: lost", "location: Stale_CPU the device", "publish: lost", "detach: lost",

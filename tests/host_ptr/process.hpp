@@ -72,6 +72,7 @@ TEST_CASE("child: a fork with an attached vector", "[.]") {
 }
 
 TEST_CASE("in a forked child calls answer forked, and the end of a link does nothing") {
+  Rig::require_driver();
   const auto child = native::run_child("child: a fork with an attached vector");
   INFO(child.output);
   CHECK(child.status == 0);
@@ -90,6 +91,7 @@ TEST_CASE("child: links outlive main", "[.]") {
 
 TEST_CASE("a static link may be destroyed after main: no driver is called") {
   // What cannot be given back to a driver any more is left to the end of the process, which is no leak.
+  Rig::require_driver();
   const auto child = native::run_child("child: links outlive main", {"ASAN_OPTIONS=detect_leaks=0"});
   INFO(child.output);
   CHECK(child.status == 0);

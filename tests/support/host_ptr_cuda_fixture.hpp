@@ -218,6 +218,8 @@ class Rig {
   Rig(const Rig&) = delete;
   Rig& operator=(const Rig&) = delete;
 
+  /// Skips the program where there is none: for a test whose children use it.
+  static void require_driver() { static_cast<void>(native::driver()); }
   [[nodiscard]] static berth::device::HostLinker& linker() {
     return *berth::cuda::framework()->host_linker();
   }

@@ -54,6 +54,8 @@ class Rig {
   ~Rig() { berth::device::unregister_framework("OpenCL"); }
   Rig(const Rig&) = delete;
 
+  /// Fails the test where there is none: for a test whose children use it.
+  static void require_driver() { static_cast<void>(native::device()); }
   [[nodiscard]] static berth::device::HostLinker& linker() {
     return *berth::opencl::framework()->host_linker();
   }

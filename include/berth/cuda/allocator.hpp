@@ -162,7 +162,8 @@ class BERTH_EXPORT Allocator {
   /// the memory is pinned and not all of it; `unsupported` when the driver registers no such memory.
   [[nodiscard]] Result<CudaBuffer> wrap(std::span<std::byte> bytes, const WrapOptions& options = {});
   /// Registers host memory ahead of the buffers and links over it, which then cost no registration. It stays
-  /// registered until the last of them, and the result, are gone. It is no link: ranges of it may be linked.
+  /// registered, in this context, until the last of them and the result are gone; a borrowed context must
+  /// outlive them all. It is no link: ranges of it may be linked, also by allocators of other contexts.
   [[nodiscard]] Result<HostRegistration> register_host(std::span<std::byte> bytes, bool read_only = false);
 
   /// Takes over an allocation of this context (`cuMemAlloc`), which starts at `address` and holds at least
