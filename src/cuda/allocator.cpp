@@ -46,8 +46,10 @@ std::shared_ptr<Instance> make_instance(std::shared_ptr<const Context> context, 
       .registers_read_only = description.host_register && description.read_only_host_register};
   auto staging = std::make_shared<detail::StagingShelf>(description.integrated);
   reclaim::announce(description.key, staging, reclaim::Holds::staging);
-  return std::make_shared<Instance>(std::move(context), stream, owns_stream, info, reach,
-                                    options.registration_chunk_bytes, std::move(staging));
+  auto instance = std::make_shared<Instance>(std::move(context), stream, owns_stream, info, reach,
+                                             options.registration_chunk_bytes, std::move(staging));
+  detail::announce(instance);
+  return instance;
 }
 
 // The address at which the device sees memory of the host's; else gives the memory back.

@@ -4,8 +4,43 @@
 #include <berth/core/diagnostics.hpp>
 
 #include <algorithm>
+#include <vector>
 
 namespace berth::inline BERTH_ABI::cuda::detail {
+namespace {
+
+struct Instances {
+  Mutex mutex;
+  std::vector<std::weak_ptr<const Instance>> all BERTH_GUARDED_BY(mutex);
+};
+
+// Never destroyed: allocators may live until the very end of the process.
+Instances& instances() noexcept {
+  static Instances* const leaked = new Instances;
+  return *leaked;
+}
+
+}  // namespace
+
+void announce(const std::shared_ptr<const Instance>& instance) {
+  Instances& live = instances();
+  const MutexLock lock(live.mutex);
+  std::erase_if(live.all, [](const auto& gone) { return gone.expired(); });
+  live.all.push_back(instance);
+}
+
+std::shared_ptr<const Instance> find_instance(InstanceId id) {
+  std::vector<std::shared_ptr<const Instance>> seen;  // the last owner may be here: not under the lock
+  Instances& live = instances();
+  const MutexLock lock(live.mutex);
+  for (const auto& each : live.all) {
+    auto instance = each.lock();
+    if (instance == nullptr) continue;
+    if (instance->info.instance == id) return instance;
+    seen.push_back(std::move(instance));
+  }
+  return nullptr;
+}
 
 Instance::~Instance() {
   if (!owns_stream || !process::may_release() || context->lost()) return;

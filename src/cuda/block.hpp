@@ -38,7 +38,7 @@ struct Instance {
         host_reach(reach),
         registration_chunk_bytes(registers_at_once),
         staging(std::move(keeps_staging)),
-        host_trial(context, reach) {}
+        host_trial(context, info.device, reach) {}
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
   ~Instance();
@@ -53,6 +53,11 @@ struct Instance {
   mutable HostTrial host_trial;
   mutable Order order;
 };
+
+/// Lets `find_instance` find it. Instances are known to adaptors by their id alone.
+void announce(const std::shared_ptr<const Instance>& instance);
+/// Null when there is none of that id any more.
+[[nodiscard]] std::shared_ptr<const Instance> find_instance(InstanceId id);
 
 /// Where a block's bytes are, and how they go.
 struct Memory {

@@ -4,7 +4,7 @@
 #include <berth/core/buffer.hpp>
 #include <berth/core/diagnostics.hpp>
 
-#include <array>
+#include <memory>
 #include <utility>
 
 #include "block.hpp"
@@ -12,21 +12,19 @@
 namespace berth::inline BERTH_ABI::cuda {
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
-
 class Link final : public device::HostLink {
  public:
-  Link(device::Device device, const detail::Context& context, Buffer buffer, std::span<std::byte> bytes,
-       device::LinkInfo info) noexcept
+  Link(device::Device device, std::shared_ptr<const detail::Context> context, Buffer buffer,
+       std::span<std::byte> bytes, device::LinkInfo info) noexcept
       : device_(std::move(device)),
-        context_(context),
+        context_(std::move(context)),
         buffer_(std::move(buffer)),
         bytes_(bytes),
         info_(info) {}
   ~Link() override {
     // The buffer's end waits for the streams that it knows of.
-    if (!process::may_release() || context_.lost()) return;
-    if (auto idle = wait(); !idle && !context_.lost()) report(idle.error());
+    if (!process::may_release() || context_->lost()) return;
+    if (auto idle = wait(); !idle && !context_->lost()) report(idle.error());
   }
 
   [[nodiscard]] device::LinkInfo info() const noexcept override { return info_; }
@@ -34,7 +32,7 @@ class Link final : public device::HostLink {
 
   // A launch comes after the host's writes before it (CUDA C++ Programming Guide, "Mapped Memory").
   [[nodiscard]] Result<void> publish(std::size_t /*nbytes*/, std::size_t /*byte_offset*/) override {
-    return context_.usable("publish");
+    return context_->usable("publish");
   }
   [[nodiscard]] Result<void> acquire(std::size_t /*nbytes*/, std::size_t /*byte_offset*/) override {
     return wait();
@@ -46,14 +44,14 @@ class Link final : public device::HostLink {
 
  private:
   Result<void> wait() const noexcept {
-    if (auto usable = context_.usable("acquire"); !usable) return usable;
-    const detail::Current current(context_);
+    if (auto usable = context_->usable("acquire"); !usable) return usable;
+    const detail::Current current(*context_);
     if (!current.entered()) return current.entered();
-    return context_.check(context_.driver.ctx_synchronize(), "cuCtxSynchronize");
+    return context_->check(context_->driver.ctx_synchronize(), "cuCtxSynchronize");
   }
 
   device::Device device_;
-  const detail::Context& context_;  // the device's allocator keeps it
+  std::shared_ptr<const detail::Context> context_;
   Buffer buffer_;
   std::span<std::byte> bytes_;
   device::LinkInfo info_;
@@ -74,24 +72,25 @@ Result<Buffer> wrap(const device::Device& device, const device::LinkRequest& req
   if (own == nullptr) return Buffer::create(std::move(allocator), request.bytes.size(), spec);
   auto wrapped = own->wrap(request.bytes, {.read_only = request.read_only, .alignment = request.alignment});
   if (!wrapped) return fail(wrapped.error());
-  return Buffer::own(std::move(allocator), PackedBuffer(std::move(*wrapped)), spec);
+  return Buffer::own(std::move(allocator), PackedBuffer(*wrapped), spec);
 }
 
 }  // namespace
 
-Result<const detail::Instance*> Linker::instance_of(const device::Device& device) {
-  PackedAllocator allocator = device.allocator();
-  if (allocator.info().device.backend != backend) {
-    return fail(Error(Errc::unsupported, backend).in("probe").because("the device's memory is not CUDA's"));
-  }
-  if (Allocator* const own = allocator.unpack<Allocator>()) return own->instance_.get();
-  // Adaptors show it in what they allocate, and neither keep nor count what is external.
-  alignas(page_bytes) std::array<std::byte, page_bytes> page;
-  const auto shown =
-      Buffer::create(std::move(allocator), page_bytes, {.host = true, .external_ptr = page.data()});
-  if (!shown) return fail(shown.error());
-  return &shown->as<CudaBuffer>()->block_->instance;
+namespace {
+
+// What stands behind the device's allocator, through any stack of adaptors.
+Result<std::shared_ptr<const detail::Instance>> instance_of(const device::Device& device) {
+  const AllocatorInfo info = device.allocator().info();
+  const Error unsupported = Error(Errc::unsupported, backend).in("probe");
+  if (info.device.backend != backend)
+    return fail(Error(unsupported).because("the device's memory is not CUDA's"));
+  auto instance = detail::find_instance(info.instance);
+  if (instance == nullptr) return fail(Error(unsupported).because("the device's allocator is not berth's"));
+  return instance;
 }
+
+}  // namespace
 
 Result<device::LinkInfo> Linker::probe(const device::Device& device, const device::LinkRequest& /*like*/) {
   if (auto usable = process::usable(backend); !usable) return fail(usable.error());
@@ -109,7 +108,7 @@ Result<std::unique_ptr<device::HostLink>> Linker::link(const device::Device& dev
   if (!info) return fail(info.error());
   auto buffer = wrap(device, request);
   if (!buffer) return fail(buffer.error());
-  return std::make_unique<Link>(device, *(*instance)->context, std::move(*buffer), request.bytes, *info);
+  return std::make_unique<Link>(device, (*instance)->context, std::move(*buffer), request.bytes, *info);
 }
 
 }  // namespace berth::inline BERTH_ABI::cuda

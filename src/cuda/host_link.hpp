@@ -17,10 +17,6 @@ class Linker final : public device::HostLinker {
                                                const device::LinkRequest& like) override;
   [[nodiscard]] Result<std::unique_ptr<device::HostLink>> link(const device::Device& device,
                                                                const device::LinkRequest& request) override;
-
- private:
-  /// What stands behind the device's allocator; it lives as long as that.
-  static Result<const detail::Instance*> instance_of(const device::Device& device);
 };
 
 }  // namespace berth::inline BERTH_ABI::cuda

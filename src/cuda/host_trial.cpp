@@ -7,8 +7,10 @@
 #include <array>
 #include <chrono>
 #include <new>
+#include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "registration.hpp"
 
@@ -139,19 +141,56 @@ class HostTrial::Memory {
   abi::Stream stream_ = nullptr;
 };
 
-HostTrial::HostTrial(std::shared_ptr<const Context> context, const HostReach& reach) noexcept
-    : context_(std::move(context)), reach_(reach), pageable_(reach.pageable) {}
+namespace {
+
+// What was found, by driver and device.
+struct Found {
+  const Driver* driver;
+  DeviceKey device;
+  device::LinkInfo info;
+};
+struct Findings {
+  Mutex mutex;
+  std::vector<Found> all BERTH_GUARDED_BY(mutex);
+};
+
+Findings& findings() noexcept {
+  static Findings* const leaked = new Findings;
+  return *leaked;
+}
+
+std::optional<device::LinkInfo> found_before(const Driver& driver, const DeviceKey& device) {
+  Findings& known = findings();
+  const MutexLock lock(known.mutex);
+  for (const Found& each : known.all) {
+    if (each.driver == &driver && each.device == device) return each.info;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+HostTrial::HostTrial(std::shared_ptr<const Context> context, const DeviceKey& device,
+                     const HostReach& reach) noexcept
+    : context_(std::move(context)), device_(device), reach_(reach) {}
 HostTrial::~HostTrial() = default;
+
+bool HostTrial::pageable() const {
+  if (!reach_.pageable) return false;
+  const auto found = found_before(context_->driver, device_);
+  return !found || found->kind == device::LinkKind::pageable;
+}
 
 Result<device::LinkInfo> HostTrial::run() {
   const HoldReports held;
   const MutexLock lock(mutex_);
-  if (!known_) {
-    const auto found = try_both();
-    if (!found) return found;
-    known_ = *found;
-  }
-  return *known_;
+  if (const auto found = found_before(context_->driver, device_)) return *found;
+  const auto found = try_both();
+  if (!found) return found;
+  Findings& known = findings();
+  const MutexLock entering(known.mutex);
+  known.all.push_back({&context_->driver, device_, *found});
+  return found;
 }
 
 Result<device::LinkInfo> HostTrial::try_both() {
@@ -160,27 +199,25 @@ Result<device::LinkInfo> HostTrial::try_both() {
   std::unique_ptr<Memory> memory(new (std::nothrow) Memory(context_));
   if (memory == nullptr) return fail(Error(Errc::out_of_memory, "host").in("probe").asking(sizeof(Memory)));
   if (auto made = memory->make(); !made) return fail(made.error());
-  const auto link = [&](device::LinkKind kind) -> Result<device::LinkInfo> {
-    const auto cost = memory->wait_cost();
-    if (!cost) return fail(cost.error());
-    kept_ = std::move(memory);
-    return device::LinkInfo{kind, *cost};
-  };
+  std::optional<device::LinkKind> kind;
   // A driver may refuse the pages that its device is said to reach.
-  if (reach_.pageable && memory->shares(false).value_or(false)) return link(device::LinkKind::pageable);
+  if (reach_.pageable && memory->shares(false).value_or(false)) kind = device::LinkKind::pageable;
   if (auto usable = context_->usable("probe"); !usable) return fail(usable.error());
-  if (reach_.registers) {
+  if (!kind && reach_.registers) {
     if (auto pinned = memory->pin(); !pinned) return fail(pinned.error());
     const auto shared = memory->shares(true);
     if (!shared) return fail(shared.error());
-    if (*shared) {
-      pageable_.store(false, std::memory_order_relaxed);
-      return link(device::LinkKind::registered);
-    }
+    if (*shared) kind = device::LinkKind::registered;
   }
-  return fail(Error(Errc::unsupported, backend)
-                  .in("probe")
-                  .because("the device and the host do not see each other's bytes"));
+  if (!kind) {
+    return fail(Error(Errc::unsupported, backend)
+                    .in("probe")
+                    .because("the device and the host do not see each other's bytes"));
+  }
+  const auto cost = memory->wait_cost();
+  if (!cost) return fail(cost.error());
+  kept_ = std::move(memory);
+  return device::LinkInfo{*kind, *cost};
 }
 
 }  // namespace berth::inline BERTH_ABI::cuda::detail

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <berth/core/identity.hpp>
 #include <berth/core/mutex.hpp>
 #include <berth/device/host_link.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
-#include <optional>
 
 #include "context.hpp"
 
@@ -20,11 +19,11 @@ struct HostReach {
   bool registers_read_only = false;  ///< also for reading only
 };
 
-/// What a link between the host's memory and a context's device is, tried once on memory of its own.
-/// Thread-safe.
+/// What a link between the host's memory and a device is, tried on memory of its own: once for each device of
+/// a driver, by the first who asks. Thread-safe.
 class HostTrial {
  public:
-  HostTrial(std::shared_ptr<const Context> context, const HostReach& reach) noexcept;
+  HostTrial(std::shared_ptr<const Context> context, const DeviceKey& device, const HostReach& reach) noexcept;
   HostTrial(const HostTrial&) = delete;
   HostTrial& operator=(const HostTrial&) = delete;
   ~HostTrial();
@@ -33,7 +32,7 @@ class HostTrial {
   [[nodiscard]] Result<device::LinkInfo> run() BERTH_EXCLUDES(mutex_);
 
   /// Whether memory is linked without registering it: the device says so, and no trial showed otherwise.
-  [[nodiscard]] bool pageable() const noexcept { return pageable_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool pageable() const;
 
  private:
   class Memory;
@@ -41,10 +40,9 @@ class HostTrial {
   [[nodiscard]] Result<device::LinkInfo> try_both() BERTH_REQUIRES(mutex_);
 
   const std::shared_ptr<const Context> context_;
+  const DeviceKey device_;
   const HostReach reach_;
-  std::atomic<bool> pageable_;
   Mutex mutex_;
-  std::optional<device::LinkInfo> known_ BERTH_GUARDED_BY(mutex_);
   // The driver may wait for all that the context does before it takes memory back: that has time.
   std::unique_ptr<Memory> kept_ BERTH_GUARDED_BY(mutex_);
 };

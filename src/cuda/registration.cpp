@@ -10,41 +10,47 @@
 
 namespace berth::inline BERTH_ABI::cuda::detail {
 
-constinit std::atomic<std::size_t> chunked_registrations{0};
+constinit std::atomic<std::size_t> live_registrations{0};
 
-/// What berth registered, and how many share it.
+/// What berth registers, and how many share it. With none left it is what the driver did not let go of.
 struct Pin {
   const std::shared_ptr<const Context> context;  // it goes with
   const std::span<std::byte> bytes;
   const bool read_only;
   const std::size_t chunk_bytes;
-  std::size_t references = 1;
+  std::size_t references = 0;
+  std::size_t registered = 0;  // bytes, from the first on
 
   [[nodiscard]] std::uintptr_t begin() const noexcept {
     return reinterpret_cast<std::uintptr_t>(bytes.data());
   }
   [[nodiscard]] std::uintptr_t end() const noexcept { return begin() + bytes.size(); }
+  /// From `byte_offset` to the end of its chunk. Chunks end where a page does.
+  [[nodiscard]] std::size_t chunk_at(std::size_t byte_offset) const noexcept {
+    const std::size_t left = chunk_bytes - (begin() % page_bytes + byte_offset) % chunk_bytes;
+    return std::min(left, bytes.size() - byte_offset);
+  }
+  /// Where the last chunk starts that is registered.
+  [[nodiscard]] std::size_t last_chunk() const noexcept {
+    const std::size_t before = begin() % page_bytes;
+    const std::size_t start = (before + registered - 1) / chunk_bytes * chunk_bytes;
+    return start > before ? start - before : 0;
+  }
+
+ private:
+  static constexpr std::size_t page_bytes = 4096;
 };
 
 namespace {
-
-constexpr std::size_t page_bytes = 4096;
-
-// Chunks end where a page does: so many bytes at `address`, which is in memory that starts at `begin`, lie
-// before the next one.
-std::size_t left_in_chunk(std::uintptr_t begin, std::uintptr_t address, std::size_t chunk_bytes) noexcept {
-  const std::uintptr_t first_page = begin / page_bytes * page_bytes;
-  return chunk_bytes - (address - first_page) % chunk_bytes;
-}
 
 // Pins by where they begin. Process-wide, since a registration serves all contexts.
 using Pins = std::map<std::uintptr_t, std::unique_ptr<Pin>>;
 
 struct Registry {
   Mutex registering;  // held across calls of the driver, which registers under a lock of its own
-  Pins pins BERTH_GUARDED_BY(registering);
-  Mutex mutex;
-  std::map<std::uintptr_t, const Pin*> chunked BERTH_GUARDED_BY(mutex);  // those with borders inside
+  std::size_t refused BERTH_GUARDED_BY(registering) = 0;  // pins that nobody uses and the driver keeps
+  Mutex mutex;  // held to change `pins`, and to read them without the other
+  Pins pins;
 };
 
 // Never destroyed: registrations may end until the very end of the process.
@@ -63,21 +69,28 @@ Error about(std::span<const std::byte> bytes, Errc code) noexcept {
 // What the driver says of memory that it cannot register is a refusal; anything else is a failure.
 Error refusal(const Error& failed, std::span<const std::byte> bytes) noexcept {
   const auto status = failed.status().value_or(abi::success);
+  if (status == abi::host_memory_already_registered) {
+    return Error(Errc::overlap, backend)
+        .caused_by(failed)
+        .asking(bytes.size())
+        .because("somebody else pinned a part of the memory");
+  }
   if (status != abi::invalid_value && status != abi::not_permitted)
     return Error(failed).asking(bytes.size()).at(reinterpret_cast<std::uintptr_t>(bytes.data()));
   return about(bytes, Errc::unsupported).caused_by(failed).because("the driver registers no such memory");
 }
 
-bool unregister(const Context& context, std::span<std::byte> bytes, std::size_t chunk_bytes) noexcept {
-  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
-  bool gone = true;
-  while (!bytes.empty()) {
-    gone = context.told(context.driver.mem_host_unregister(bytes.data()), "cuMemHostUnregister") && gone;
-    const std::size_t chunk =
-        left_in_chunk(begin, reinterpret_cast<std::uintptr_t>(bytes.data()), chunk_bytes);
-    bytes = bytes.subspan(std::min(chunk, bytes.size()));
+// From the last chunk on; whether nothing is registered any more. The context must be current.
+bool unregister(Pin& pin) noexcept {
+  const Context& context = *pin.context;
+  while (pin.registered != 0) {
+    const std::size_t chunk = pin.last_chunk();
+    const abi::Status status = context.driver.mem_host_unregister(pin.bytes.data() + chunk);
+    const bool gone = status == abi::host_memory_not_registered;  // somebody else's doing
+    if (!gone && !context.told(status, "cuMemHostUnregister")) return false;
+    pin.registered = chunk;
   }
-  return gone;
+  return true;
 }
 
 Result<abi::DevicePtr> seen_by_device(const Context& context, std::byte* host) noexcept {
@@ -90,37 +103,39 @@ Result<abi::DevicePtr> seen_by_device(const Context& context, std::byte* host) n
   return address;
 }
 
-// Registers one chunk after the other, or nothing. Where the device sees the first.
-Result<abi::DevicePtr> register_all(const Context& context, const Registration::Request& request) noexcept {
+// Where the device sees a part of the memory, of which each chunk is registered: `unsupported` unless it sees
+// them side by side.
+Result<abi::DevicePtr> seen_whole(const Context& context, const Pin& pin,
+                                  std::span<std::byte> part) noexcept {
+  const auto first = seen_by_device(context, part.data());
+  if (!first) return first;
+  const auto from = static_cast<std::size_t>(part.data() - pin.bytes.data());
+  for (std::size_t done = pin.chunk_at(from); done < part.size(); done += pin.chunk_at(from + done)) {
+    const auto seen = seen_by_device(context, part.data() + done);
+    if (!seen) return seen;
+    if (*seen == *first + done) continue;
+    return fail(about(part, Errc::unsupported)
+                    .limited_to(done)
+                    .because("the device does not see the chunks of the memory side by side"));
+  }
+  return first;
+}
+
+// Registers one chunk after the other.
+Result<void> register_all(Pin& pin) noexcept {
+  const Context& context = *pin.context;
   const unsigned flags = abi::memhostregister_portable | abi::memhostregister_devicemap |
-                         (request.read_only ? abi::memhostregister_read_only : 0U);
-  const std::span<std::byte> bytes = request.bytes;
-  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const auto give_up = [&](const Error& failed, std::size_t registered) {
-    static_cast<void>(unregister(context, bytes.first(registered), request.chunk_bytes));
-    return fail(failed);
-  };
-  abi::DevicePtr first = 0;
-  for (std::size_t done = 0; done < bytes.size();) {
-    const auto chunk = bytes.subspan(
-        done, std::min(bytes.size() - done, left_in_chunk(begin, begin + done, request.chunk_bytes)));
+                         (pin.read_only ? abi::memhostregister_read_only : 0U);
+  while (pin.registered < pin.bytes.size()) {
+    const auto chunk = pin.bytes.subspan(pin.registered, pin.chunk_at(pin.registered));
     if (auto made = context.check(context.driver.mem_host_register(chunk.data(), chunk.size(), flags),
                                   "cuMemHostRegister");
         !made) {
-      return give_up(refusal(made.error(), chunk), done);
+      return fail(refusal(made.error(), chunk));
     }
-    const auto seen = seen_by_device(context, chunk.data());
-    if (!seen) return give_up(Error(seen.error()).asking(chunk.size()), done + chunk.size());
-    if (done == 0) first = *seen;
-    if (*seen != first + done) {
-      return give_up(about(bytes, Errc::unsupported)
-                         .limited_to(done)
-                         .because("the device does not see the chunks of the memory side by side"),
-                     done + chunk.size());
-    }
-    done += chunk.size();
+    pin.registered += chunk.size();
   }
-  return first;
+  return {};
 }
 
 // What somebody else pinned and berth knows only through the driver: `overlap` unless it is all of it.
@@ -155,11 +170,57 @@ Result<bool> pinned_by_others(const Context& context, std::span<std::byte> bytes
                   .because("somebody else pinned a part of the memory"));
 }
 
+// Unregisters a pin that nobody uses; whether the memory is the host's alone again. What the driver keeps is
+// tried again by who wants the memory next.
+bool end(Registry& live, Pin& pin) BERTH_REQUIRES(live.registering) {
+  const Context& context = *pin.context;
+  const bool lost = context.lost();
+  bool gone = false;
+  if (!lost) {
+    const Current current(context);
+    const auto status = current.entered() ? abi::success : current.entered().error().status();
+    // A context that was destroyed took its registrations along.
+    gone = status == abi::invalid_context || status == abi::context_is_destroyed ||
+           (current.entered_or_told() && unregister(pin));
+  }
+  if (!lost && !gone) {
+    ++live.refused;
+    return false;
+  }
+  std::unique_ptr<Pin> last;  // its context may end with it: outside of the lock
+  const MutexLock lock(live.mutex);
+  const auto found = live.pins.find(pin.begin());
+  last = std::move(found->second);
+  live.pins.erase(found);
+  live_registrations.fetch_sub(1, std::memory_order_release);
+  return gone;
+}
+
+// Tries the ends again that the driver refused, of pins that touch the memory.
+Result<void> end_refused(Registry& live, std::span<const std::byte> bytes) BERTH_REQUIRES(live.registering) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  for (auto next = live.pins.begin(); live.refused != 0 && next != live.pins.end();) {
+    Pin& pin = *next->second;
+    ++next;
+    if (pin.references != 0 || pin.begin() >= begin + bytes.size() || pin.end() <= begin) continue;
+    --live.refused;
+    const Error refused = Error(Errc::overlap, backend)
+                              .in("cuMemHostUnregister")
+                              .asking(bytes.size())
+                              .at(pin.begin())
+                              .limited_to(pin.bytes.size())
+                              .because("the driver has not let go of a part of the memory");
+    if (!end(live, pin)) return fail(refused);
+  }
+  return {};
+}
+
 // Berth's own pin that covers the bytes; null when none touches them.
-Result<Pin*> own_pin(const Pins& pins, const Registration::Request& request) noexcept {
+Result<Pin*> own_pin(Registry& live, const Registration::Request& request) BERTH_REQUIRES(live.registering) {
+  if (auto ended = end_refused(live, request.bytes); !ended) return fail(ended.error());
   const auto begin = reinterpret_cast<std::uintptr_t>(request.bytes.data());
   const std::uintptr_t end = begin + request.bytes.size();
-  const auto next = pins.lower_bound(begin + 1);
+  const auto next = live.pins.lower_bound(begin + 1);
   const auto overlap = [&](const Pin& pin, const char* reason) {
     return fail(Error(Errc::overlap, backend)
                     .in("cuMemHostRegister")
@@ -168,7 +229,7 @@ Result<Pin*> own_pin(const Pins& pins, const Registration::Request& request) noe
                     .limited_to(pin.bytes.size())
                     .because(reason));
   };
-  if (next != pins.begin()) {
+  if (next != live.pins.begin()) {
     Pin& pin = *std::prev(next)->second;
     if (begin < pin.end()) {
       if (end > pin.end()) return overlap(pin, "a part of the memory is registered");
@@ -176,7 +237,7 @@ Result<Pin*> own_pin(const Pins& pins, const Registration::Request& request) noe
       return &pin;
     }
   }
-  if (next != pins.end() && next->second->begin() < end)
+  if (next != live.pins.end() && next->second->begin() < end)
     return overlap(*next->second, "a part of the memory is registered");
   return nullptr;
 }
@@ -188,10 +249,10 @@ Result<Registration> Registration::take(std::shared_ptr<const Context> context, 
   const HoldReports held;
   Registry& live = registry();
   const MutexLock lock(live.registering);
-  const auto shared = own_pin(live.pins, request);
+  const auto shared = own_pin(live, request);
   if (!shared) return fail(shared.error());
   if (*shared != nullptr) {
-    const auto address = seen_by_device(in, request.bytes.data());
+    const auto address = seen_whole(in, **shared, request.bytes);
     if (!address) return fail(address.error());
     ++(*shared)->references;
     return Registration(*shared, *address);
@@ -206,22 +267,29 @@ Result<Registration> Registration::take(std::shared_ptr<const Context> context, 
                     .caused_by(address.error())
                     .because("somebody else pinned the memory without mapping it"));
   }
-  const auto address = register_all(in, request);
-  if (!address) return fail(address.error());
-  auto pin = std::unique_ptr<Pin>(
+  std::unique_ptr<Pin> made(
       new (std::nothrow) Pin{std::move(context), request.bytes, request.read_only, request.chunk_bytes});
-  if (pin == nullptr) {
-    static_cast<void>(unregister(in, request.bytes, request.chunk_bytes));
+  if (made == nullptr)
     return fail(Error(Errc::out_of_memory, "host").in("cuMemHostRegister").asking(sizeof(Pin)));
+  Pin& pin = *made;
+  {
+    // Before the driver: a copy of some other thread heeds the borders as soon as there are any.
+    const MutexLock entering(live.mutex);
+    live.pins.emplace(pin.begin(), std::move(made));
+    live_registrations.fetch_add(1, std::memory_order_release);
   }
-  Pin* const made = pin.get();
-  live.pins.emplace(made->begin(), std::move(pin));
-  if (left_in_chunk(made->begin(), made->begin(), made->chunk_bytes) < made->bytes.size()) {
-    const MutexLock borders(live.mutex);
-    live.chunked.emplace(made->begin(), made);
-    chunked_registrations.fetch_add(1, std::memory_order_release);
+  Result<abi::DevicePtr> address;
+  if (auto registered = register_all(pin); registered) {
+    address = seen_whole(*pin.context, pin, pin.bytes);
+  } else {
+    address = fail(registered.error());
   }
-  return Registration(made, *address);
+  if (!address) {
+    static_cast<void>(end(live, pin));
+    return fail(address.error());
+  }
+  pin.references = 1;
+  return Registration(&pin, *address);
 }
 
 bool Registration::release() noexcept {
@@ -230,39 +298,21 @@ bool Registration::release() noexcept {
   const HoldReports held;
   Registry& live = registry();
   const MutexLock lock(live.registering);
-  if (pin->references > 1) {
-    --pin->references;
-    return true;
-  }
-  // What a driver that works does not let go of stays known, and is shared again.
-  const Context& context = *pin->context;
-  const bool lost = context.lost();
-  if (!lost) {
-    const Current current(context);
-    if (!current.entered_or_told() || !unregister(context, pin->bytes, pin->chunk_bytes)) return false;
-  }
-  {
-    const MutexLock borders(live.mutex);
-    if (live.chunked.erase(pin->begin()) != 0) chunked_registrations.fetch_sub(1, std::memory_order_release);
-  }
-  live.pins.erase(pin->begin());
-  return !lost;
+  --pin->references;
+  return pin->references != 0 || end(live, *pin);
 }
 
 std::size_t before_border(const void* host, std::size_t nbytes) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(host);
   Registry& live = registry();
   const MutexLock lock(live.mutex);
-  auto found = live.chunked.upper_bound(address);
-  if (found != live.chunked.begin()) {
-    const Pin& pin = *std::prev(found)->second;
-    if (address < pin.end()) {
-      const std::size_t chunk = left_in_chunk(pin.begin(), address, pin.chunk_bytes);
-      return std::min({nbytes, chunk, static_cast<std::size_t>(pin.end() - address)});
-    }
+  const auto next = live.pins.upper_bound(address);
+  if (next != live.pins.begin()) {
+    const Pin& pin = *std::prev(next)->second;
+    if (address < pin.end()) return std::min(nbytes, pin.chunk_at(address - pin.begin()));
   }
   // The memory before a registration is no part of it either.
-  if (found != live.chunked.end()) return std::min(nbytes, static_cast<std::size_t>(found->first - address));
+  if (next != live.pins.end()) return std::min(nbytes, static_cast<std::size_t>(next->first - address));
   return nbytes;
 }
 

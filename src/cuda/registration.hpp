@@ -59,27 +59,33 @@ class Registration {
   abi::DevicePtr address_ = 0;
 };
 
-/// Registrations of more than one chunk that are alive.
-extern std::atomic<std::size_t> chunked_registrations;
+/// Registrations of berth's that are alive, or in the making.
+extern std::atomic<std::size_t> live_registrations;
 
-/// How many of `nbytes` at `host` lie before the next border between two chunks.
+/// How many of `nbytes` at `host` lie before the next border of a registered chunk.
 [[nodiscard]] std::size_t before_border(const void* host, std::size_t nbytes) noexcept;
 
 /// Calls `copy(byte_offset, nbytes)` for each piece of a copy between two places, given as the host sees them
-/// and null where it does not: a call of the driver's moves bytes of one registration only. Stops at the
-/// first failure.
+/// and null where it does not: a call of the driver's moves bytes of one registration, or of none. Stops at
+/// the first failure.
 template <class Copy>
 [[nodiscard]] Result<void> in_pieces(const void* a, const void* b, std::size_t nbytes, Copy copy) {
-  if (chunked_registrations.load(std::memory_order_acquire) == 0) [[likely]]
-    return copy(std::size_t{0}, nbytes);
-  const auto piece = [&](const void* host, std::size_t done) {
-    if (host == nullptr) return nbytes - done;
-    return before_border(static_cast<const std::byte*>(host) + done, nbytes - done);
+  const auto piece = [&](std::size_t done) {
+    std::size_t size = nbytes - done;
+    if (live_registrations.load(std::memory_order_acquire) == 0) [[likely]]
+      return size;
+    for (const void* const host : {a, b}) {
+      if (host != nullptr) size = before_border(static_cast<const std::byte*>(host) + done, size);
+    }
+    return size;
   };
   for (std::size_t done = 0; done < nbytes;) {
-    const std::size_t next = std::min(piece(a, done), piece(b, done));
-    if (auto copied = copy(done, next); !copied) return copied;
-    done += next;
+    const std::size_t size = piece(done);
+    if (auto copied = copy(done, size); copied) {
+      done += size;
+    } else if (copied.error().status() != abi::invalid_value || piece(done) >= size) {
+      return copied;
+    }  // else another thread has begun to register the memory since: once more, in smaller pieces
   }
   return {};
 }

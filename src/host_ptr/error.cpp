@@ -25,7 +25,11 @@ std::string sentence(const Refusal& refusal) {
       return fmt::format("{} bytes are not a multiple of {}; BigArray::create makes arrays that pass",
                          refusal.nbytes, refusal.limit);
     case Cause::overlap:
-      return fmt::format("{} bytes at {:#x} share some with a link of {} bytes at {:#x}; detach that first",
+      if (refusal.limit == 0) {
+        return fmt::format("some of the {} bytes at {:#x} are in use otherwise", refusal.nbytes,
+                           refusal.address);
+      }
+      return fmt::format("{} bytes at {:#x} share some with a link of {} bytes at {:#x}; end that first",
                          refusal.nbytes, refusal.address, refusal.limit, refusal.other_address);
     case Cause::read_only:
       return "the memory is read-only";

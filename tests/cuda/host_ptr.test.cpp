@@ -147,6 +147,44 @@ TEST_CASE("memory that the user pinned is linked, and stays pinned", "[lifetime]
   REQUIRE_CUDA(native::driver().mem_free_host(pinned));
 }
 
+TEST_CASE("a device is tried once, through any stack of adaptors, and nothing is registered for it",
+          "[kind]") {
+  Rig rig;
+  if (!rig.machine.fake()) return left_out("only the fake driver tells what was called");
+  const StatisticsAllocator statistics(pack(rig.allocator()));
+  const Device stacked("CUDA", 7, "stacked", pack(statistics));
+  Rig::Gate gate(rig);
+  gate.close(rig.queue());
+  const Array array = Rig::zeros();
+  const device::LinkRequest request{.bytes = std::as_writable_bytes(array.writable_elements())};
+  const auto first = Rig::linker().probe(stacked, request);
+  REQUIRE(message(first) == "ok");
+  rig.machine->reset();
+  for (const Device& again : {stacked, rig.device}) {
+    const auto known = Rig::linker().probe(again, request);
+    REQUIRE(message(known) == "ok");
+    CHECK(known->kind == first->kind);
+    CHECK(known->map_cost == first->map_cost);
+  }
+  CHECK(rig.machine->calls() == 0);
+}
+
+TEST_CASE("a copy of an array whose part is attached is right", "[sub_vectors][policy]") {
+  Rig rig;
+  const Array array = Rig::zeros();
+  write(array, 3);
+  Words parent = Words::over(array);
+  auto child = parent.sub_vector(1024, 1024);
+  REQUIRE(message(child) == "ok");
+  REQUIRE(message(attach(*child, rig.device)) == "ok");
+  REQUIRE(message(parent.to_device(rig.device)) == "ok");
+  CHECK(host_link(parent, rig.device)->kind == LinkKind::separate);
+  CHECK(rig.kernel_sees(parent) == all(3));
+  rig.run(rig.add, parent, 1);
+  REQUIRE(message(acquire_device_writes(parent, rig.device)) == "ok");
+  CHECK(host_sees(array) == all(4));
+}
+
 TEST_CASE("memory of which the user pinned a part is refused", "[overlap]") {
   Rig rig;
   if (pageable(rig)) return left_out("nothing is registered");
@@ -157,7 +195,11 @@ TEST_CASE("memory of which the user pinned a part is refused", "[overlap]") {
     auto* const pinned = array.writable_elements().data() + first;
     REQUIRE_CUDA(native::driver().mem_host_register(pinned, 4096, 0));
     Words vector = Words::over(array);
-    CHECK(cause(attach(vector, rig.device)) == "overlap");
+    const auto refused = attach(vector, rig.device);
+    CHECK(cause(refused) == "overlap");
+    // With the numbers where the driver tells them.
+    CHECK((message(refused).find("4096 bytes at") != std::string::npos) == (first == 0));
+    CHECK((message(refused).find("in use otherwise") != std::string::npos) == (first != 0));
     CHECK_FALSE(claimed(array));
     CHECK(vector.buffer(rig.device) == nullptr);
     REQUIRE_CUDA(native::driver().mem_host_unregister(pinned));

@@ -177,7 +177,110 @@ TEST_CASE("two buffers may share a page") {
   CHECK(native::all(pages.bytes().subspan(1024, 1024), 2));
 }
 
-TEST_CASE("threads share a registration") {
+TEST_CASE("threads share one registration, and move it between them") {
+  native::Machine machine;
+  native::Borrowed user;
+  constexpr int threads = 4;
+  const native::Pages pages(threads * page);
+  const std::size_t rounds = scaled(400);
+  std::atomic<int> wrong{0};
+  for (int round = 0; round < 20; ++round) {
+    auto whole = user.allocator.register_host(pages.bytes());
+    REQUIRE(message(whole) == "ok");
+    std::vector<std::jthread> running;
+    for (int thread = 0; thread < threads; ++thread) {
+      running.emplace_back([&, thread] {
+        const auto mine = pages.bytes().subspan(static_cast<std::size_t>(thread) * page, page);
+        for (std::size_t i = 0; i < rounds / 20; ++i) {
+          auto buf = user.allocator.wrap(mine);
+          if (!buf || !user.allocator.fill(*buf, std::byte{5})) ++wrong;
+          if (buf) user.allocator.free(*buf, page);
+        }
+      });
+    }
+    // Ends on another thread, in the middle of it all.
+    running.emplace_back([mine = std::move(*whole)]() mutable { mine = cuda::HostRegistration(); });
+  }
+  CHECK(wrong == 0);
+  CHECK(native::all(pages.bytes(), 5));
+  if (machine.fake()) CHECK(machine->balance().registered == 0);
+}
+
+TEST_CASE("copies of memory that is being registered, in chunks, are right") {
+  native::Machine machine;
+  native::Borrowed user;
+  InPages in_pages(user);
+  const native::Pages pages(16 * page);
+  const auto bytes = native::pattern(16 * page);
+  std::ranges::copy(bytes, pages.data());
+  auto beside = user.allocator.alloc(16 * page);
+  REQUIRE(message(beside) == "ok");
+  std::atomic<int> wrong{0};
+  cuda::Allocator copying = user.allocator;
+  for (std::size_t round = 0; round < scaled(300); ++round) {
+    cuda::HostRegistration ahead;
+    std::atomic<bool> done{false};
+    std::jthread registering([&] {
+      auto made = in_pages.allocator.register_host(pages.bytes());
+      if (made) {
+        ahead = std::move(*made);
+      } else {
+        ++wrong;
+      }
+      done = true;
+    });
+    do {
+      if (!copying.copyin(*beside, pages.bytes())) ++wrong;
+    } while (!done);
+  }  // the registration ends when no copy is under way
+  CHECK(wrong == 0);
+  CHECK((native::content(user.allocator, *beside) == bytes));
+  user.allocator.free(*beside, 16 * page);
+}
+
+TEST_CASE("copies whose host side is registered in part are right") {
+  native::Machine machine;
+  native::Borrowed user;
+  const native::Pages pages(4 * page);
+  const auto bytes = native::pattern(4 * page);
+  std::ranges::copy(bytes, pages.data());
+  const CudaBuffer middle = wrapped(user.allocator, pages.bytes().subspan(page + 64, page));
+  const CudaBuffer next = wrapped(user.allocator, pages.bytes().subspan(2 * page + 64, page));
+  auto beside = user.allocator.alloc(4 * page);
+  REQUIRE(message(beside) == "ok");
+  REQUIRE(message(user.allocator.copyin(*beside, pages.bytes())) == "ok");
+  CHECK((native::content(user.allocator, *beside) == bytes));
+  REQUIRE(message(user.allocator.fill(*beside, std::byte{4})) == "ok");
+  REQUIRE(message(user.allocator.copyout(pages.bytes(), *beside)) == "ok");
+  CHECK(native::all(pages.bytes(), 4));
+  user.allocator.free(*beside, 4 * page);
+  unwrap(user.allocator, next);
+  unwrap(user.allocator, middle);
+}
+
+TEST_CASE("a registration ends with the context it was made in, and the memory can be had again") {
+  if (native::real()) return left_out("a context that is gone is not to be entered");
+  native::Machine machine;
+  Reports reports;
+  native::Borrowed second;
+  const native::Pages pages(2 * page);
+  cuda::HostRegistration ahead;
+  {
+    native::Borrowed first;
+    auto made = first.allocator.register_host(pages.bytes());
+    REQUIRE(message(made) == "ok");
+    ahead = std::move(*made);
+  }  // against the rule: the context goes first
+  machine->reset();
+  ahead = cuda::HostRegistration();
+  CHECK(reports.take().empty());
+  const CudaBuffer buf = wrapped(second.allocator, pages.bytes());
+  REQUIRE(message(second.allocator.fill(buf, std::byte{1})) == "ok");
+  unwrap(second.allocator, buf);
+  CHECK(native::all(pages.bytes(), 1));
+}
+
+TEST_CASE("threads register at once") {
   native::Machine machine;
   native::Borrowed user;
   constexpr int threads = 4;
@@ -398,7 +501,55 @@ TEST_CASE("chunks that the device sees apart are refused, with the place") {
   unwrap(user.allocator, buf);
 }
 
-TEST_CASE("memory that the driver does not unregister stays claimed, and can be shared again") {
+TEST_CASE("what the driver does not unregister is unregistered by who wants the memory next") {
+  native::Machine machine;
+  if (!machine.fake()) return left_out("only the fake driver fails on demand");
+  Reports reports;
+  native::Borrowed user;
+  InPages pages_at_once(user);
+  const native::Pages pages(4 * page);
+  for (std::uint64_t nth = 1; nth <= 4; ++nth) {
+    CAPTURE(nth);
+    auto ahead = pages_at_once.allocator.register_host(pages.bytes());
+    REQUIRE(message(ahead) == "ok");
+    machine->fail({.symbol = "cuMemHostUnregister", .nth = nth, .times = 1, .status = abi::unknown});
+    *ahead = cuda::HostRegistration();
+    CHECK(reports.take().size() == 1);
+    CHECK(machine->balance().registered == 5 - nth);
+    if (nth % 2 == 0) {  // and it does not yet
+      machine->fail({.symbol = "cuMemHostUnregister", .nth = 1, .times = 1, .status = abi::unknown});
+      const auto refused = pages_at_once.allocator.register_host(pages.bytes().first(64));
+      REQUIRE(outcome(refused) == "overlap");
+      CHECK(refused.error().position() == reinterpret_cast<std::uintptr_t>(pages.data()));
+      CHECK(reports.take().size() == 1);
+    }
+    // A part of it, and the buffer is of registered memory.
+    const CudaBuffer buf = wrapped(pages_at_once.allocator, pages.bytes().first(2 * page));
+    REQUIRE(message(user.allocator.synchronize()) == "ok");
+    REQUIRE(message(pages_at_once.allocator.fill(buf, std::byte{7})) == "ok");
+    unwrap(pages_at_once.allocator, buf);
+    CHECK(machine->balance().registered == 0);
+  }
+  CHECK(native::all(pages.bytes().first(2 * page), 7));
+}
+
+TEST_CASE("a chunk that is not registered, and others not unregistered: the memory is freed for the next") {
+  native::Machine machine;
+  if (!machine.fake()) return left_out("only the fake driver fails on demand");
+  Reports reports;
+  native::Borrowed user;
+  InPages pages_at_once(user);
+  const native::Pages pages(4 * page);
+  machine->fail({.symbol = "cuMemHostRegister", .nth = 3, .times = 1, .status = abi::out_of_memory});
+  machine->also_fail({.symbol = "cuMemHostUnregister", .nth = 1, .times = 1, .status = abi::unknown});
+  CHECK(outcome(pages_at_once.allocator.wrap(pages.bytes())) == "out_of_memory");
+  CHECK(reports.take().size() == 1);
+  const CudaBuffer buf = wrapped(pages_at_once.allocator, pages.bytes());
+  unwrap(pages_at_once.allocator, buf);
+  CHECK(machine->balance().registered == 0);
+}
+
+TEST_CASE("memory that the driver does not unregister stays claimed") {
   native::Machine machine;
   if (!machine.fake()) return left_out("only the fake driver fails on demand");
   Reports reports;
@@ -411,9 +562,8 @@ TEST_CASE("memory that the driver does not unregister stays claimed, and can be 
   CHECK(machine->balance().registered == 1);
   CHECK(claimed(pages.bytes()));
   CHECK(outcome(user.allocator.wrap(pages.bytes())) == "overlap");
-  CHECK(message(user.allocator.register_host(pages.bytes())) == "ok");
-  const native::Entered entered(user.context);
-  REQUIRE_CUDA(native::driver().mem_host_unregister(pages.data()));
+  CHECK(message(user.allocator.register_host(pages.bytes())) == "ok");  // which unregisters it first
+  CHECK(machine->balance().registered == 0);
 }
 
 // Reading only.

@@ -938,7 +938,15 @@ struct State {
       const auto* const value = static_cast<const std::byte*>(params[i]);
       launch.args.emplace_back(value, value + kernel.arg_bytes[i]);
     }
-    stream->work.push_back({.run = [&kernel, launch = std::move(launch)] { kernel.body(launch); }});
+    std::vector<Range> uses;
+    for (const auto& arg : launch.args) {
+      DevicePtr address = 0;
+      if (arg.size() == sizeof address) std::memcpy(&address, arg.data(), sizeof address);
+      const auto found = containing(address);
+      if (found != allocations.end()) uses.push_back({found->first, found->second.nbytes});
+    }
+    stream->work.push_back(
+        {.uses = std::move(uses), .run = [&kernel, launch = std::move(launch)] { kernel.body(launch); }});
     return abi::success;
   }
 

@@ -42,8 +42,9 @@ class Cuda(program.FolderCase):
         for tour in tours:
             self.assertTrue(tour["histogram_equal"])
             self.assertTrue(tour["bytes_equal"])
-            if not REAL:
-                self.assertEqual(tour["in_place"]["link"], "registered")
+            # The mapped file is for reading only, which a device may not register.
+            if not REAL or tour["in_place"]["refused"] is None:
+                self.assertIn(tour["in_place"]["link"], ("registered", "pageable"))
                 self.assertEqual(tour["in_place"]["bytes_not_moved"], len(content))
 
     def test_check(self):

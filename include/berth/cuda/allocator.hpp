@@ -14,8 +14,6 @@
 
 namespace berth::inline BERTH_ABI::cuda {
 
-class Linker;
-
 namespace detail {
 class Block;
 struct Instance;
@@ -40,7 +38,6 @@ class CudaBuffer {
 
  private:
   friend class Allocator;
-  friend class Linker;
   CudaBuffer(detail::Block* block, abi::DevicePtr address, std::size_t nbytes, InstanceId instance, bool view,
              bool shared) noexcept
       : block_(block),
@@ -180,7 +177,6 @@ class BERTH_EXPORT Allocator {
   [[nodiscard]] const Driver& driver() const noexcept;
 
  private:
-  friend class Linker;
   Allocator(std::shared_ptr<detail::Instance> instance, abi::Stream stream) noexcept;
 
   static Result<Allocator> use(abi::Context context, abi::Stream stream, const Options& options, bool adopts);

@@ -31,7 +31,8 @@ enum class LinkKind : std::uint8_t {
 /// What was found of a device's links.
 struct LinkInfo {
   LinkKind kind = LinkKind::separate;
-  /// A map for reading of one page and its unmap, measured; 0 where a link needs none.
+  /// A map for reading of one page and its unmap, or the wait that stands for it, on an idle queue, measured;
+  /// 0 where a link needs none.
   std::chrono::nanoseconds map_cost{0};
 };
 
