@@ -45,6 +45,7 @@ Result<void> VectorCore::host_rules(ByteRange range) {
     const auto last = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(end, 0, size));
     if (auto free = other->check_unmapped(other->all(), "publish"); !free) return free;
     if (auto kept = other->download_outside({last - first, first}); !kept) return kept;
+    other->unprotect();  // the host writes there next
     other->location_.state = Location::State::stale_gpu;
   }
   return wait_in_place(range);

@@ -357,6 +357,25 @@ TEST_CASE("protection needs pages of the array's own and a device that does with
   CHECK(values.elements()[0] == 0.0F);
 }
 
+TEST_CASE("what replaces every byte of a protected parent through a part gets at the pages") {
+  toy::Framework framework;
+  auto parent = Vector<float>::over(array());
+  auto child = parent.sub_vector(parent.size(), 0);
+  REQUIRE(message(child) == "ok");
+  REQUIRE(message(attach(parent, framework.first, {.protect = true})) == "ok");
+  for (const bool access : {false, true}) {
+    REQUIRE(message(launching(framework.first, inout(parent))) == "ok");
+    if (access) {
+      auto open = HostAccess<float>::open(*child, Access::overwrite);
+      REQUIRE(message(open) == "ok");
+      std::ranges::fill(open->writable_elements(), 1.0F);
+    } else {
+      REQUIRE(message(child->fill(1.0F)) == "ok");
+    }
+    CHECK(parent.get(1023).value_or(0) == 1.0F);
+  }
+}
+
 TEST_CASE("a part is published to a device that lacks the rest only when nobody has access to that") {
   toy::Framework framework;
   auto vector = Vector<float>::over(array(64));
