@@ -99,10 +99,37 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
   return &accesses_.emplace_back(std::move(access));
 }
 
-// What the host wrote may be here only. What the device alone has comes home beside it; failing that too, the
-// device counts, which has all other bytes.
+// The bytes at or behind `first` that no access has, up to the next that one has.
+ByteRange VectorCore::next_unmapped(std::size_t first) const noexcept {
+  std::size_t last = nbytes();
+  for (bool moved = true; moved;) {
+    moved = false;
+    last = nbytes();
+    for (const VectorCore* const member : *family_) {
+      for (const Access& live : member->accesses_) {
+        const ByteRange taken = shared_with(*member, live.range);
+        if (taken.nbytes == 0 || taken.byte_offset + taken.nbytes <= first) continue;
+        if (taken.byte_offset <= first) {
+          first = taken.byte_offset + taken.nbytes;
+          moved = true;
+        } else {
+          last = std::min(last, taken.byte_offset);
+        }
+      }
+    }
+  }
+  return {last - first, first};
+}
+
+// What the host wrote may be here only. What the device alone has comes home beside it, but for what other
+// accesses hold, which is here; failing that too, the device counts, which has all other bytes.
 void VectorCore::keep_written(const Access& access) noexcept {
-  if (location_.device_is_newest() && !download_outside(access.range)) return;
+  if (location_.device_is_newest()) {
+    for (ByteRange part = next_unmapped(0); part.nbytes != 0;
+         part = next_unmapped(part.byte_offset + part.nbytes)) {
+      if (!download(*newest(), part)) return;
+    }
+  }
   location_ = {Location::State::stale_gpu, *access.device};
 }
 

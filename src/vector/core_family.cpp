@@ -19,6 +19,15 @@ bool VectorCore::overlaps(const VectorCore& other) const noexcept {
          before(other.memory_.data, memory_.data + memory_.nbytes);
 }
 
+ByteRange VectorCore::shared_with(const VectorCore& other, ByteRange range) const noexcept {
+  const std::ptrdiff_t begin = other.memory_.data + range.byte_offset - memory_.data;
+  const auto end = begin + static_cast<std::ptrdiff_t>(range.nbytes);
+  const auto size = static_cast<std::ptrdiff_t>(nbytes());
+  const auto first = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(begin, 0, size));
+  const auto last = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(end, 0, size));
+  return {last - first, first};
+}
+
 Result<void> VectorCore::others_home() {
   for (VectorCore* const other : *family_) {
     if (other == this || !other->location_.device_is_newest() || !overlaps(*other)) continue;
@@ -38,13 +47,8 @@ void VectorCore::outdate_others() noexcept {
 Result<void> VectorCore::host_rules(ByteRange range) {
   for (VectorCore* const other : *family_) {
     if (other == this || !other->location_.device_is_newest() || !overlaps(*other)) continue;
-    const std::ptrdiff_t begin = memory_.data + range.byte_offset - other->memory_.data;
-    const auto end = begin + static_cast<std::ptrdiff_t>(range.nbytes);
-    const auto size = static_cast<std::ptrdiff_t>(other->nbytes());
-    const auto first = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(begin, 0, size));
-    const auto last = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(end, 0, size));
     if (auto free = other->check_unmapped(other->all(), "publish"); !free) return free;
-    if (auto kept = other->download_outside({last - first, first}); !kept) return kept;
+    if (auto kept = other->download_outside(other->shared_with(*this, range)); !kept) return kept;
     other->unprotect();  // the host writes there next
     other->location_.state = Location::State::stale_gpu;
   }

@@ -451,6 +451,48 @@ TEST_CASE("an access that ends badly loses neither what the host wrote nor what 
         static_cast<std::ptrdiff_t>(64 - count));
 }
 
+TEST_CASE("an access that ends badly leaves alone what others have mapped") {
+  toy::Framework framework;
+  const BigArray<float> values = array(64);
+  auto vector = Vector<float>::over(values);
+  REQUIRE(message(attach(vector, framework.first)) == "ok");
+  {
+    auto launch = launching(framework.first, inout(vector));
+    REQUIRE(message(launch) == "ok");
+    const auto bytes = vector.buffer(framework.first)->as<host::HostBuffer>()->bytes();
+    std::fill_n(reinterpret_cast<float*>(bytes.data()), 64, 9.0F);
+  }
+  const auto open = [&](std::size_t count, std::size_t first) {
+    auto access =
+        HostAccess<float>::open(vector, Access::write, count * sizeof(float), first * sizeof(float));
+    REQUIRE(message(access) == "ok");
+    std::ranges::fill(access->writable_elements(), static_cast<float>(first + 20));
+    return std::move(*access);
+  };
+  auto last = open(8, 56);
+  auto failing = open(4, 8);
+  auto behind = open(4, 12);
+  auto first = open(2, 0);
+  framework.links->fail_unmap = Error(Errc::driver, "toy").in("unmap");
+  CHECK(outcome(failing.close()) == "driver");
+  framework.links->fail_unmap.reset();
+  for (auto* const access : {&last, &behind, &first}) {
+    CHECK(access->elements().front() == access->elements().back());
+    CHECK(access->elements().front() != 9.0F);
+    REQUIRE(message(access->close()) == "ok");
+  }
+  REQUIRE(message(vector.free_all_buffers()) == "ok");
+  for (std::size_t i = 0; i < 64; ++i) {
+    CAPTURE(i);
+    const float expected = i < 2               ? 20.0F
+                           : i >= 8 && i < 12  ? 28.0F
+                           : i >= 12 && i < 16 ? 32.0F
+                           : i >= 56           ? 76.0F
+                                               : 9.0F;
+    CHECK(values.elements()[i] == expected);
+  }
+}
+
 TEST_CASE("without a link an access is to the host's own storage") {
   const Device device = toy::device("toy");
   auto vector = Vector<float>::over(array(64));

@@ -174,6 +174,9 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] Result<void> release_copy(Copy& copy);
   [[nodiscard]] Result<void> move_between_devices(const device::Device& device);
 
+  // The part of a range of a relative's that is this one's too.
+  [[nodiscard]] ByteRange shared_with(const VectorCore& other, ByteRange range) const noexcept;
+  [[nodiscard]] ByteRange next_unmapped(std::size_t first) const noexcept;
   [[nodiscard]] Result<void> others_home();
   [[nodiscard]] Result<void> host_rules(ByteRange range);
   [[nodiscard]] Result<void> download_outside(ByteRange range);
