@@ -142,7 +142,7 @@ Result<void> VectorCore::close(Access* access) noexcept {
     if (!ended && access->how != berth::Access::read) keep_written(*access);
   }
   accesses_.remove_if([&](const Access& live) { return &live == access; });
-  protect_if_owned();
+  for (VectorCore* const member : *family_) member->protect_if_owned();
   return ended;
 }
 

@@ -37,7 +37,7 @@ void VectorCore::mark_launched(const device::Device& device, LaunchUse use) {
     location_ = {alone ? Location::State::gpu : Location::State::stale_cpu, device};
   }
   outdate_others();
-  protect(*copy);
+  protect_if_owned();
 }
 
 // A read since the announcement came before the kernels, and does not count. A newer version does, be it the

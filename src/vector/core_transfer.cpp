@@ -155,7 +155,7 @@ void VectorCore::unprotect() noexcept {
 }
 
 void VectorCore::protect_if_owned() noexcept {
-  if (location_.device_is_newest() && accesses_.empty()) protect(*newest());
+  if (location_.device_is_newest() && check_unmapped(all(), "protect")) protect(*newest());
 }
 
 }  // namespace berth::inline BERTH_ABI::detail

@@ -376,6 +376,24 @@ TEST_CASE("what replaces every byte of a protected parent through a part gets at
   }
 }
 
+TEST_CASE("a launch that is done while the host has access protects no page under it") {
+  toy::Framework framework;
+  auto parent = Vector<float>::over(array());
+  auto child = parent.sub_vector(16, 16);
+  REQUIRE(message(child) == "ok");
+  REQUIRE(message(attach(parent, framework.first, {.protect = true})) == "ok");
+  auto launch = launching(framework.first, inout(parent));
+  REQUIRE(message(launch) == "ok");
+  auto access = HostAccess<float>::open(*child, Access::read);
+  REQUIRE(message(access) == "ok");
+  std::ranges::fill(parent.buffer(framework.first)->as<host::HostBuffer>()->bytes(), std::byte{0});
+  launch->done();
+  CHECK(parent.location().state == Location::State::stale_cpu);
+  CHECK(access->elements()[0] == 0.0F);
+  REQUIRE(message(access->close()) == "ok");
+  CHECK(parent.get(16).value_or(1) == 0.0F);
+}
+
 TEST_CASE("a part is published to a device that lacks the rest only when nobody has access to that") {
   toy::Framework framework;
   auto vector = Vector<float>::over(array(64));
