@@ -101,19 +101,21 @@ class Attaching {
     if (framework == nullptr) return failure(UnknownFramework{std::string(device_.framework())});
     if (core_.nbytes() == 0) return attach_copy();
     if (const auto refusal = refusal_of(core_.memory())) return refused(*refusal);
-    if (copies_are_forced()) return attach_copy();
-
     const Location before = core_.location();
-    auto linked = attach_link(framework);
-    if (linked) return linked;
-    core_.restore(before);
-    if (options_.policy == Policy::copy && std::holds_alternative<Refused>(linked.error())) {
-      return attach_copy();
-    }
-    return linked;
+    auto attached = copies_are_forced() ? attach_copy() : attach_by_policy(framework);
+    if (!attached) core_.restore(before);
+    return attached;
   }
 
  private:
+  HostPtrResult<void> attach_by_policy(const std::shared_ptr<device::Framework>& framework) const {
+    auto linked = attach_link(framework);
+    if (linked || options_.policy != Policy::copy || !std::holds_alternative<Refused>(linked.error())) {
+      return linked;
+    }
+    return attach_copy();
+  }
+
   HostPtrFailure refused(Refusal refusal) const {
     return failure(Refused{std::string(device_.name()), refusal});
   }

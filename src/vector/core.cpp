@@ -64,6 +64,15 @@ Result<VectorCore::Copy*> VectorCore::ensure(const device::Device& device) {
   return copies_.back().get();
 }
 
+void VectorCore::forget_since(std::size_t count) noexcept {
+  for (; copies_.size() > count; copies_.pop_back()) tell(release_copy(*copies_.back()));
+}
+
+void VectorCore::restore(const Location& location) noexcept {
+  location_ = location;
+  protect_if_owned();
+}
+
 void VectorCore::adopt(const device::Device& device, std::shared_ptr<device::Framework> framework,
                        std::unique_ptr<device::HostLink> link, bool protect) {
   auto copy = std::make_unique<Copy>(device);
@@ -106,22 +115,33 @@ Result<void> VectorCore::to_device(const device::Device& device) {
   if (location_.device_is_newest()) {
     if (auto home = download_newest(); !home) return home;
   }
+  const std::size_t had = copies_.size();
   const auto copy = ensure(device);
   if (!copy) return fail(copy.error());
-  if (auto moved = upload(**copy, all()); !moved) return moved;
+  if (auto moved = upload(**copy, all()); !moved) {
+    forget_since(had);
+    return moved;
+  }
   location_ = {Location::State::both, device};
   return {};
 }
 
 Result<void> VectorCore::move_between_devices(const device::Device& device) {
   if (current_on(device)) return {};
+  const std::size_t had = copies_.size();
   const auto copy = ensure(device);
   if (!copy) return fail(copy.error());
   if (location_.device_is_newest() && nbytes() != 0) {
     Copy& source = *newest();
-    if (auto done = source.wait().both(); !done) return done;
-    if (auto moved = berth::copy((*copy)->own, source.own); !moved) return fail(moved.error());
-    if (auto idle = device.allocator().synchronize(); !idle) return idle;
+    auto moved = source.wait().both();
+    if (moved) {
+      if (auto copied = berth::copy((*copy)->own, source.own); !copied) moved = fail(copied.error());
+    }
+    if (moved) moved = device.allocator().synchronize();
+    if (!moved) {
+      forget_since(had);
+      return moved;
+    }
   }
   location_ = {Location::State::gpu, device};
   return {};

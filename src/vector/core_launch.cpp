@@ -12,16 +12,24 @@ Result<void> VectorCore::check_launch(LaunchUse use) const {
   return check_unmapped(all(), "launching");
 }
 
-Result<void> VectorCore::prepare_launch(const device::Device& device, LaunchUse use) {
-  if (use != LaunchUse::out || storage_ == VectorStorage::device_only) return to_device(device);
+Result<bool> VectorCore::prepare_launch(const device::Device& device, LaunchUse use) {
+  if (use != LaunchUse::out || storage_ == VectorStorage::device_only) {
+    if (auto there = to_device(device); !there) return fail(there.error());
+    return false;
+  }
   // Nothing of it will be read, so nothing is uploaded; what another device has newest is kept until the
   // launch counts as run.
-  if (auto home = others_home(); !home) return home;
+  if (auto home = others_home(); !home) return fail(home.error());
   if (location_.device_is_newest() && !location_.names(device)) {
-    if (auto home = download_newest(); !home) return home;
+    if (auto home = download_newest(); !home) return fail(home.error());
   }
+  const std::size_t had = copies_.size();
   if (auto copy = ensure(device); !copy) return fail(copy.error());
-  return {};
+  return copies_.size() != had;
+}
+
+void VectorCore::unprepare_launch(const device::Device& device) noexcept {
+  if (!copies_.empty() && copies_.back()->device == device) forget_since(copies_.size() - 1);
 }
 
 void VectorCore::mark_launched(const device::Device& device, LaunchUse use) {

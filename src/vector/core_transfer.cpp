@@ -114,9 +114,13 @@ Result<void> VectorCore::publish(const device::Device& device, ByteRange range) 
     }
     range = all();
   }
+  const std::size_t had = copies_.size();
   const auto copy = ensure(device);
   if (!copy) return fail(copy.error());
-  if (auto moved = upload(**copy, range); !moved) return moved;
+  if (auto moved = upload(**copy, range); !moved) {
+    forget_since(had);
+    return moved;
+  }
   if (whole(range)) location_ = {Location::State::both, device};
   protect_if_owned();
   outdate_others();

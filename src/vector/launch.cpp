@@ -20,10 +20,15 @@ Result<Launch> Launch::announce(const device::Device& device, std::vector<Launch
                       .because("two arguments share elements and one of them is written"));
     }
   }
+  std::vector<detail::VectorCore*> made;
+  made.reserve(arguments.size());
   for (const LaunchArgument& argument : arguments) {
-    if (auto ready = argument.vector->prepare_launch(device, argument.use); !ready) {
+    const auto ready = argument.vector->prepare_launch(device, argument.use);
+    if (!ready) {
+      for (detail::VectorCore* const vector : made) vector->unprepare_launch(device);
       return fail(ready.error());
     }
+    if (*ready) made.push_back(argument.vector.get());
   }
   for (const LaunchArgument& argument : arguments) argument.vector->mark_launched(device, argument.use);
   return Launch(device, std::move(arguments));

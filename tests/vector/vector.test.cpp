@@ -39,6 +39,13 @@ struct Watched {
   Device device;
 };
 
+/// Lists no device and links no memory.
+class Watching final : public device::Framework {
+ public:
+  [[nodiscard]] std::string_view name() const noexcept override { return "watched"; }
+  [[nodiscard]] Result<std::vector<Device>> devices() override { return std::vector<Device>(); }
+};
+
 template <class T>
 std::span<T> on(const Vector<T>& vector, const Device& device) {
   const Buffer* const buffer = vector.buffer(device);
@@ -225,6 +232,65 @@ TEST_CASE("a failed allocation leaves the vector as it was") {
   CHECK(outcome(launching(watched.device, out(*vector))) == "out_of_memory");
   CHECK(vector->buffer(watched.device) == nullptr);
   CHECK(vector->get(99).value_or(0) == 3);
+}
+
+TEST_CASE("whatever call of the allocator fails, no buffer stays that was not there") {
+  Reports reports;
+  Watched watched;
+  const Device other = toy::device("other");
+  auto array = BigArray<std::int32_t>::create(100);
+  REQUIRE(message(array) == "ok");
+  const auto ways = std::to_array<bool (*)(Vector<std::int32_t>&, const Device&)>({
+      [](auto& vector, const Device& device) { return vector.to_device(device).has_value(); },
+      [](auto& vector, const Device& device) {
+        return host_ptr::publish_host_writes(vector, device, 40, 40).has_value();
+      },
+      [](auto& vector, const Device& device) { return launching(device, inout(vector)).has_value(); },
+      [](auto& vector, const Device& device) { return launching(device, out(vector)).has_value(); },
+      [](auto& vector, const Device& device) {
+        return host_ptr::attach(vector, device, {.policy = host_ptr::Policy::copy}).has_value();
+      },
+  });
+  REQUIRE(message(device::register_framework(std::make_shared<Watching>())) == "ok");
+  for (const auto& way : ways) {
+    CAPTURE(&way - ways.data());
+    for (std::uint64_t nth = 1;; ++nth) {
+      CAPTURE(nth);
+      auto vector = Vector<std::int32_t>::over(*array);
+      {
+        auto launch = launching(other, inout(vector));
+        REQUIRE(message(launch) == "ok");
+        std::ranges::fill(on(vector, other), 3);
+      }
+      const Location before = vector.location();
+      watched.failing.plan().fail_nth(nth);
+      const bool done = way(vector, watched.device);
+      watched.failing.plan().clear();
+      if (done) break;
+      CHECK(vector.buffer(watched.device) == nullptr);
+      CHECK(watched.statistics.statistics().bytes.current == 0);
+      CHECK((vector.location() == before || vector.location() == Location{State::both, other}));
+      if (&way == &ways.back()) CHECK(vector.location() == before);
+      CHECK(vector.get(99).value_or(0) == 3);
+      REQUIRE(nth < 20);
+    }
+  }
+  device::unregister_framework("watched");
+  static_cast<void>(reports.take());
+}
+
+TEST_CASE("a launch that is refused leaves no buffer for what it would have written") {
+  Watched watched;
+  auto y = Vector<std::int32_t>::create(10);
+  auto x = Vector<std::int32_t>::create(100);
+  REQUIRE(message(x) == "ok");
+  REQUIRE(message(y) == "ok");
+  watched.failing.plan().fail_above(40);
+  CHECK(outcome(launching(watched.device, out(*y), in(*x))) == "out_of_memory");
+  CHECK(y->buffer(watched.device) == nullptr);
+  CHECK(y->location() == Location{});
+  watched.failing.plan().clear();
+  CHECK(outcome(launching(watched.device, out(*y), in(*x))) == "ok");
 }
 
 TEST_CASE("buffers are freed with the vector, each once") {

@@ -44,8 +44,8 @@ struct ByteRange {
 /// A vector and its sub-vectors are a family: they share the host memory and keep each other current. Not
 /// thread-safe; a family counts as one object.
 ///
-/// Whatever this names as newest stays reachable until it is on the host: a failed call leaves location and
-/// buffers as they were.
+/// Whatever this names as newest stays reachable until it is on the host: a failed call leaves the location
+/// as it was, but for bytes that it brought home first (`both` then), and makes and frees no buffer.
 class BERTH_EXPORT VectorCore {
  public:
   /// `memory.nbytes` is the size of a device-only one too.
@@ -88,9 +88,11 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] Result<void> publish(const device::Device& device, ByteRange range);
   [[nodiscard]] Result<void> acquire(const device::Device& device, ByteRange range);
 
-  /// Checks, transfers and marks of a launch, in this order for each argument.
+  /// Checks, transfers and marks of a launch, in this order for each argument. True: there is a buffer now
+  /// that nobody has written to, for `unprepare_launch` when the launch fails.
   [[nodiscard]] Result<void> check_launch(LaunchUse use) const;
-  [[nodiscard]] Result<void> prepare_launch(const device::Device& device, LaunchUse use);
+  [[nodiscard]] Result<bool> prepare_launch(const device::Device& device, LaunchUse use);
+  void unprepare_launch(const device::Device& device) noexcept;
   void mark_launched(const device::Device& device, LaunchUse use);
   /// Marks once more, when the launch's kernels have been queued.
   void mark_done(const device::Device& device, LaunchUse use);
@@ -103,8 +105,8 @@ class BERTH_EXPORT VectorCore {
   /// of the host's reach while the device has the newest bytes.
   void adopt(const device::Device& device, std::shared_ptr<device::Framework> framework,
              std::unique_ptr<device::HostLink> link, bool protect);
-  /// Undoes what `bring_home` did to the location, when nothing came of it.
-  void restore(const Location& location) noexcept { location_ = location; }
+  /// Undoes what bringing bytes home did to the location, when nothing came of it.
+  void restore(const Location& location) noexcept;
 
   /// Host access to a range until it is closed.
   struct Access {
@@ -160,6 +162,8 @@ class BERTH_EXPORT VectorCore {
   // What the location names; null when there is none, as for a device that has yet to get one.
   [[nodiscard]] Copy* newest() const noexcept;
   [[nodiscard]] Result<Copy*> ensure(const device::Device& device);
+  // Frees what `ensure` made after there were `count`, for a call that failed.
+  void forget_since(std::size_t count) noexcept;
   [[nodiscard]] bool current_on(const device::Device& device) const noexcept;
   [[nodiscard]] bool whole(ByteRange range) const noexcept { return range.nbytes == memory_.nbytes; }
   [[nodiscard]] std::span<std::byte> host(ByteRange range) const noexcept;

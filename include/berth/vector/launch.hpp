@@ -77,7 +77,7 @@ class [[nodiscard]] Launch {
 ///
 /// Inputs do not become stale. `mapped` while the host has access to one of them, `invalid_argument` for a
 /// read-only array that is written, `overlap` when one argument is written and shares bytes with another. A
-/// failure changes no location but by transfers.
+/// failure changes no location but by transfers, and leaves no new buffer but those that the bytes are in.
 template <class... Arguments>
 [[nodiscard]] Result<Launch> launching(const device::Device& device, Arguments... arguments) {
   return Launch::announce(device, std::vector<LaunchArgument>{std::move(arguments)...});
