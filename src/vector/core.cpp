@@ -58,7 +58,7 @@ Result<VectorCore::Copy*> VectorCore::ensure(const device::Device& device) {
   if (Copy* const copy = find(device)) return copy;
   auto own = Buffer::create(device.allocator(), memory_.nbytes);
   if (!own) return fail(own.error());
-  auto copy = std::make_unique<Copy>(device);
+  auto copy = std::make_unique<Copy>(device, ++last_copy_);
   copy->own = std::move(*own);
   copies_.push_back(std::move(copy));
   return copies_.back().get();
@@ -75,7 +75,7 @@ void VectorCore::restore(const Location& location) noexcept {
 
 void VectorCore::adopt(const device::Device& device, std::shared_ptr<device::Framework> framework,
                        std::unique_ptr<device::HostLink> link, bool protect) {
-  auto copy = std::make_unique<Copy>(device);
+  auto copy = std::make_unique<Copy>(device, ++last_copy_);
   copy->framework = std::move(framework);
   copy->link = std::move(link);
   copy->protect = protect;
@@ -118,6 +118,13 @@ Result<void> VectorCore::to_device(const device::Device& device) {
   const std::size_t had = copies_.size();
   const auto copy = ensure(device);
   if (!copy) return fail(copy.error());
+  // Nobody has written since a launch was announced there, whose kernels may have run: an upload would
+  // replace their results.
+  const bool has_newest = (*copy)->announced != 0 && writer_ == device;
+  if (has_newest) {
+    location_ = {Location::State::both, device};
+    return {};
+  }
   if (auto moved = upload(**copy, all()); !moved) {
     forget_since(had);
     return moved;
@@ -153,7 +160,7 @@ Result<void> VectorCore::to_host(bool force) {
   if (location_.device_is_newest()) return download_newest();
   if (!force || location_.state != Location::State::both) return {};
   if (auto home = download_newest(); !home) return home;
-  outdate_others();
+  wrote(location_.device);
   return {};
 }
 
@@ -204,6 +211,7 @@ Result<void> VectorCore::release_copy(Copy& copy) {
   }
   copy.link.reset();
   copy.own = Buffer();
+  if (writer_ == copy.device) writer_.reset();
   return launched ? idle : launched;
 }
 
@@ -237,7 +245,7 @@ Result<void> VectorCore::before_overwrite() {
 void VectorCore::host_wrote() {
   unprotect();
   if (location_.state != Location::State::cpu) location_.state = Location::State::stale_gpu;
-  outdate_others();
+  wrote(std::nullopt);
 }
 
 Result<void> VectorCore::check_host(const char* call) const {

@@ -70,6 +70,13 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
   }
 
   Copy& copy = **linked;
+  if (copy.announced != 0) {
+    return fail(
+        Error(Errc::invalid_argument, "host")
+            .in(call)
+            .asking(range.nbytes)
+            .because("a launch is announced and not done, whose kernels would find the range mapped"));
+  }
   if (location_.device_is_newest() && !location_.names(copy.device) && !replaced) {
     if (auto home = download_newest(); !home) return fail(home.error());
   }
@@ -93,7 +100,11 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
     return fail(mapping.error());
   }
   if (whole(range)) location_ = {Location::State::both, copy.device};
-  outdate_others();  // a map for reading may bring what nobody announced
+  if (reads) {
+    outdate_others();  // a map may bring what nobody announced
+  } else {
+    wrote(std::nullopt);
+  }
   access.mapping = std::move(*mapping);
   access.device = &copy.device;
   return &accesses_.emplace_back(std::move(access));

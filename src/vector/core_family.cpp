@@ -43,6 +43,14 @@ void VectorCore::outdate_others() noexcept {
   }
 }
 
+void VectorCore::wrote(const std::optional<device::Device>& writer) noexcept {
+  for (VectorCore* const other : *family_) {
+    if (other != this && overlaps(*other)) other->writer_.reset();
+  }
+  writer_ = writer;
+  outdate_others();
+}
+
 // The host's bytes in the range count, whatever a device holds; all others survive.
 Result<void> VectorCore::host_rules(ByteRange range) {
   for (VectorCore* const other : *family_) {

@@ -32,30 +32,34 @@ void VectorCore::unprepare_launch(const device::Device& device) noexcept {
   if (!copies_.empty() && copies_.back()->device == device) forget_since(copies_.size() - 1);
 }
 
-void VectorCore::mark_launched(const device::Device& device, LaunchUse use) {
-  Copy* const copy = find(device);
-  if (copy == nullptr) return;  // freed since the launch was announced
-  copy->busy = true;
+std::uint64_t VectorCore::mark_launched(const device::Device& device, LaunchUse use) {
+  Copy& copy = *find(device);
+  ++copy.announced;
+  mark(copy, use);
+  return copy.id;
+}
+
+void VectorCore::mark(Copy& copy, LaunchUse use) {
+  copy.busy = true;
   if (use == LaunchUse::in) return;
   const bool alone = use == LaunchUse::out || storage_ == VectorStorage::device_only ||
-                     (location_.names(device) && location_.state == Location::State::gpu);
-  if (copy->info().kind == device::LinkKind::same) {
-    location_ = {Location::State::both, device};
+                     (location_.names(copy.device) && location_.state == Location::State::gpu);
+  if (copy.info().kind == device::LinkKind::same) {
+    location_ = {Location::State::both, copy.device};
   } else {
-    location_ = {alone ? Location::State::gpu : Location::State::stale_cpu, device};
+    location_ = {alone ? Location::State::gpu : Location::State::stale_cpu, copy.device};
   }
-  outdate_others();
+  wrote(copy.device);
   protect_if_owned();
 }
 
-// A read since the announcement came before the kernels, and does not count. A newer version does, be it the
-// host's or another device's.
-void VectorCore::mark_done(const device::Device& device, LaunchUse use) {
-  if (current_on(device)) {
-    mark_launched(device, use);
-  } else if (Copy* const copy = find(device)) {
-    copy->busy = true;
-  }
+// What read or moved the vector since the announcement came before the kernels, and does not count. A newer
+// version does, be it the host's or another device's.
+void VectorCore::mark_done(const device::Device& device, LaunchUse use, std::uint64_t id) {
+  Copy* const copy = find(device);
+  if (copy == nullptr) return;  // freed since the launch was announced
+  if (copy->id == id) --copy->announced;
+  mark(*copy, current_on(device) || writer_ == device ? use : LaunchUse::in);
 }
 
 void VectorCore::add_launch(const device::Device& device, LaunchUse use, const Event& event) {

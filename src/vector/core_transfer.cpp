@@ -123,7 +123,7 @@ Result<void> VectorCore::publish(const device::Device& device, ByteRange range) 
   }
   if (whole(range)) location_ = {Location::State::both, device};
   protect_if_owned();
-  outdate_others();
+  wrote(std::nullopt);
   return {};
 }
 
@@ -141,7 +141,7 @@ Result<void> VectorCore::acquire(const device::Device& device, ByteRange range) 
   } else {
     protect_if_owned();
   }
-  outdate_others();
+  wrote(device);
   return {};
 }
 

@@ -30,13 +30,15 @@ Result<Launch> Launch::announce(const device::Device& device, std::vector<Launch
     }
     if (*ready) made.push_back(argument.vector.get());
   }
-  for (const LaunchArgument& argument : arguments) argument.vector->mark_launched(device, argument.use);
+  for (LaunchArgument& argument : arguments) {
+    argument.copy = argument.vector->mark_launched(device, argument.use);
+  }
   return Launch(device, std::move(arguments));
 }
 
 void Launch::done() {
   for (const LaunchArgument& argument : std::exchange(arguments_, {})) {
-    argument.vector->mark_done(device_, argument.use);
+    argument.vector->mark_done(device_, argument.use, argument.copy);
   }
 }
 

@@ -555,6 +555,45 @@ TEST_CASE("a read between the announcement and the kernel is noticed", "[launch]
   CHECK(vector.get(0).value_or(9) == 4);
 }
 
+TEST_CASE("a read elsewhere between the announcement and the kernel does not cost its results", "[launch]") {
+  Rig rig;
+  const Device other = rig.another_device();
+  for (const bool launched : {false, true}) {
+    const Array array = Rig::zeros();
+    Words vector = rig.attached(array);
+    auto launch = launching(rig.device, inout(vector));
+    REQUIRE(message(launch) == "ok");
+    if (launched) {
+      REQUIRE(message(launching(other, in(vector))) == "ok");
+    } else {
+      REQUIRE(message(vector.to_device(other)) == "ok");
+    }
+    rig.run(rig.put, vector, 4);
+    launch->done();
+    CHECK(vector.get(0).value_or(9) == 4);
+    CHECK(host_sees(array) == all(4));
+  }
+}
+
+TEST_CASE("between the announcement and done nothing is mapped", "[launch][access]") {
+  Rig rig;
+  const Array array = Rig::zeros();
+  Words vector = rig.attached(array);
+  const auto open = [&](Access how) {
+    return outcome(HostAccess<std::int32_t>::open(vector, how, 400, 800));
+  };
+  for (const bool writes : {false, true}) {
+    auto launch = launching(rig.device, writes ? inout(vector) : in(vector));
+    REQUIRE(message(launch) == "ok");
+    for (const Access how : {Access::read, Access::write, Access::overwrite})
+      CHECK(open(how) == "invalid_argument");
+    if (writes) rig.run(rig.put, vector, 4);
+    launch->done();
+    CHECK(open(Access::read) == "ok");
+  }
+  CHECK(vector.get(300).value_or(9) == 4);
+}
+
 TEST_CASE("the host waits for kernels that read in place before it writes there", "[launch]") {
   Rig rig;
   const Array a = Rig::zeros();

@@ -493,6 +493,112 @@ TEST_CASE("what the host wrote after a launch was announced is newer, however la
   CHECK(on(*vector, a)[0] == 7);
 }
 
+TEST_CASE("what only reads between the announcement and the kernel does not cost its results") {
+  toy::Framework framework;
+  const Device plain = toy::device("plain");
+  const Device a = framework.first;
+  const Device b = framework.second;
+  const bool linked = GENERATE(false, true);
+  const bool later = GENERATE(false, true);  // than the read, or earlier
+  const int way = GENERATE(range(0, 8));
+  CAPTURE(linked, later, way);
+  auto array = BigArray<std::int32_t>::create(16);
+  REQUIRE(message(array) == "ok");
+  auto vector = Vector<std::int32_t>::over(*array);
+  auto parts = vector.sub_vector(8, 8);
+  REQUIRE(message(parts) == "ok");
+  if (linked) REQUIRE(state_table::message(host_ptr::attach(vector, a)) == "ok");
+  auto launch = launching(a, inout(vector));
+  REQUIRE(message(launch) == "ok");
+  if (!later) std::ranges::fill(on(vector, a), 7);
+  const auto ok = [](const auto& result) { REQUIRE(state_table::message(result) == "ok"); };
+  switch (way) {
+    case 0:
+      ok(vector.to_device(b));
+      break;
+    case 1:
+      ok(launching(b, in(vector)));
+      break;
+    case 2:
+      ok(vector.to_device(b));
+      ok(vector.to_device(a));
+      break;
+    case 3:
+      ok(parts->get(0));
+      break;
+    case 4:
+      ok(launching(plain, in(*parts)));
+      break;
+    case 5:
+      ok(parts->to_device(a));
+      break;
+    case 6:
+      ok(launching(a, in(vector)));
+      break;
+    default:
+      ok(vector.to_device(plain));
+      ok(vector.free_buffer(plain));
+      break;
+  }
+  if (later) std::ranges::fill(on(vector, a), 7);
+  launch->done();
+  CHECK(parts->get(0).value_or(0) == 7);
+  CHECK(vector.get(0).value_or(0) == 7);
+}
+
+TEST_CASE("what writes between the announcement and the kernel is newer than its results") {
+  const Device a = toy::device("a");
+  const Device b = toy::device("b");
+  auto vector = Vector<std::int32_t>::create(16);
+  REQUIRE(message(vector) == "ok");
+  const int way = GENERATE(range(0, 4));
+  CAPTURE(way);
+  auto launch = launching(a, inout(*vector));
+  REQUIRE(message(launch) == "ok");
+  if (way == 0) {
+    auto other = launching(b, out(*vector));
+    REQUIRE(message(other) == "ok");
+    std::ranges::fill(on(*vector, b), 5);
+  } else if (way == 1) {
+    REQUIRE(message(vector->to_device(b)) == "ok");
+    std::ranges::fill(on(*vector, b), 5);
+    REQUIRE(state_table::message(host_ptr::acquire_device_writes(*vector, b)) == "ok");
+  } else if (way == 2) {
+    REQUIRE(message(vector->fill(5)) == "ok");
+    REQUIRE(message(vector->to_device(b)) == "ok");
+  } else {
+    auto part = vector->sub_vector(16, 0);
+    REQUIRE(message(part) == "ok");
+    REQUIRE(message(vector->to_device(b)) == "ok");
+    REQUIRE(message(part->fill(5)) == "ok");
+  }
+  std::ranges::fill(on(*vector, a), 7);
+  launch->done();
+  CHECK(vector->get(0).value_or(0) == 5);
+}
+
+TEST_CASE("a buffer that is freed and made again is not the launch's") {
+  toy::Framework framework;
+  auto array = BigArray<std::int32_t>::create(16);
+  REQUIRE(message(array) == "ok");
+  auto vector = host_ptr::of_bigarray(framework.first, *array);
+  REQUIRE(state_table::message(vector) == "ok");
+  auto launch = launching(framework.first, inout(*vector));
+  REQUIRE(message(launch) == "ok");
+  std::ranges::fill(on(*vector, framework.first), 7);
+  REQUIRE(state_table::message(host_ptr::detach(*vector, framework.first)) == "ok");
+  CHECK(array->elements()[3] == 7);
+  REQUIRE(state_table::message(host_ptr::attach(*vector, framework.first)) == "ok");
+  auto second = launching(framework.first, in(*vector));
+  REQUIRE(message(second) == "ok");
+  launch->done();
+  const auto open = [&] { return outcome(host_ptr::HostAccess<std::int32_t>::open(*vector, Access::read)); };
+  CHECK(open() == "invalid_argument");
+  second->done();
+  CHECK(open() == "ok");
+  CHECK(vector->get(3).value_or(0) == 7);
+}
+
 TEST_CASE("a launch that is done late outdates nobody's newer results") {
   const Device a = toy::device("a");
   const Device b = toy::device("b");

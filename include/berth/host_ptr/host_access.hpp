@@ -19,8 +19,9 @@ namespace berth::inline BERTH_ABI::host_ptr {
 ///
 /// While it lives a launch with the vector, a transfer, a detach, and any other access that shares bytes are
 /// `mapped`, as is an access to other bytes that would have to publish these; accesses for reading the very
-/// same range share one map. Not through the guard, elements may be read where they are current, and not be
-/// written.
+/// same range share one map. Where it maps, it is `invalid_argument` between the announcement and the `done`
+/// of a launch with the vector on that device, whose kernels must not find the range mapped. Not through the
+/// guard, elements may be read where they are current, and not be written.
 ///
 /// Destruction ends the access and sends a failure to the sink; `close()` ends it now and returns it. After a
 /// failure the host has the newest bytes, those of the range as they were written; the device has them when

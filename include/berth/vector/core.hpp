@@ -93,9 +93,10 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] Result<void> check_launch(LaunchUse use) const;
   [[nodiscard]] Result<bool> prepare_launch(const device::Device& device, LaunchUse use);
   void unprepare_launch(const device::Device& device) noexcept;
-  void mark_launched(const device::Device& device, LaunchUse use);
+  /// The buffer that the launch was announced on, for `mark_done`.
+  [[nodiscard]] std::uint64_t mark_launched(const device::Device& device, LaunchUse use);
   /// Marks once more, when the launch's kernels have been queued.
-  void mark_done(const device::Device& device, LaunchUse use);
+  void mark_done(const device::Device& device, LaunchUse use, std::uint64_t copy);
   /// The launch has been queued; `event` stands for its end.
   void add_launch(const device::Device& device, LaunchUse use, const Event& event);
 
@@ -140,13 +141,15 @@ class BERTH_EXPORT VectorCore {
   };
   // What the vector has on one device.
   struct Copy {
-    explicit Copy(const device::Device& on) : device(on) {}
+    Copy(const device::Device& on, std::uint64_t number) : device(on), id(number) {}
     device::Device device;
+    const std::uint64_t id;                        // within the vector, never again
     Buffer own;                                    // empty when linked
     std::shared_ptr<device::Framework> framework;  // the link's, which it outlives
     std::unique_ptr<device::HostLink> link;        // null when separate
     std::vector<Launched> launches;
-    bool busy = false;  // announced work may still use it
+    std::size_t announced = 0;  // launches that are not done
+    bool busy = false;          // announced work may still use it
     bool protect = false;
 
     [[nodiscard]] Buffer& buffer() noexcept { return link ? link->buffer() : own; }
@@ -184,7 +187,10 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] Result<void> others_home();
   [[nodiscard]] Result<void> host_rules(ByteRange range);
   [[nodiscard]] Result<void> download_outside(ByteRange range);
+  void mark(Copy& copy, LaunchUse use);
   void outdate_others() noexcept;
+  // The device, or the host, wrote the newest version.
+  void wrote(const std::optional<device::Device>& writer) noexcept;
   void keep_written(const Access& access) noexcept;
   [[nodiscard]] Result<void> wait_in_place(ByteRange range);
   void host_wrote();
@@ -198,6 +204,10 @@ class BERTH_EXPORT VectorCore {
   HostMemory memory_;
   std::shared_ptr<Family> family_;
   Location location_;
+  // The device whose announced or told write is the newest; none when it is the host's, or a relative's.
+  // Moves do not change it.
+  std::optional<device::Device> writer_;
+  std::uint64_t last_copy_ = 0;
   bool auto_sync_ = true;
   bool protected_ = false;
   std::list<Access> accesses_;

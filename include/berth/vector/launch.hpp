@@ -3,6 +3,7 @@
 
 #include <berth/vector/vector.hpp>
 
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <utility>
@@ -14,6 +15,7 @@ namespace berth::inline BERTH_ABI {
 struct LaunchArgument {
   std::shared_ptr<detail::VectorCore> vector;
   detail::LaunchUse use;
+  std::uint64_t copy = 0;  ///< of the vector's buffers, once it is announced
 };
 
 /// The launch reads it.
@@ -33,10 +35,18 @@ template <class T>
 }
 
 /// A launch that was announced. The caller enqueues its kernels and then says `done`; a launch that is
-/// dropped counts as run. What the host writes through a vector, and what a launch elsewhere announces to
-/// write, before that is newer than this launch's results: its kernels are enqueued first, else what they
-/// write there is lost. Until then it keeps the vectors' host storage and buffers, even of a vector that
-/// has gone. Move-only; thread rules as for `Vector`.
+/// dropped counts as run.
+///
+/// Before that the vectors may be read and moved, by the host and to other devices, all of which see the
+/// bytes from before the kernels, or after them; what the kernels write is the newest when it is done. What
+/// is written meanwhile is newer than this launch's results: by the host (also `publish_host_writes`), by a
+/// launch elsewhere that announces to write, or by another device whose bytes are acquired. Its kernels are
+/// enqueued first then, else what they write there is lost. A `HostAccess` that would map a buffer of it is
+/// `invalid_argument` meanwhile.
+///
+/// Until it is done it keeps the vectors' host storage, and the buffers of a vector that has gone. A buffer
+/// that is freed meanwhile (`free_buffer`, `detach`) is the launch's no longer: kernels that are not enqueued
+/// must not use it, and what they wrote before has come home. Move-only; thread rules as for `Vector`.
 class [[nodiscard]] Launch {
  public:
   Launch(Launch&& other) noexcept
