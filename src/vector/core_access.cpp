@@ -93,6 +93,7 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
       report(ended.launches.error());
     }
   }
+  if (auto idle = wait_in_place(range); !idle) return fail(idle.error());
   unprotect();
   auto mapping = copy.link->map(how, range.nbytes, range.byte_offset);
   if (!mapping) {

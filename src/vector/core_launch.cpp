@@ -45,7 +45,9 @@ void VectorCore::mark(Copy& copy, LaunchUse use) {
   const bool alone = use == LaunchUse::out || storage_ == VectorStorage::device_only ||
                      (location_.names(copy.device) && location_.state == Location::State::gpu);
   if (copy.info().kind == device::LinkKind::same) {
-    location_ = {Location::State::both, copy.device};
+    // One memory, of which the host must not read before work that runs elsewhere has ended.
+    const bool ended = copy.launches.empty() && copy.device.queues().empty();
+    location_ = {ended ? Location::State::both : Location::State::stale_cpu, copy.device};
   } else {
     location_ = {alone ? Location::State::gpu : Location::State::stale_cpu, copy.device};
   }

@@ -78,6 +78,7 @@ Result<void> VectorCore::upload(Copy& copy, ByteRange range) {
 Result<void> VectorCore::download(Copy& copy, ByteRange range) {
   if (range.nbytes == 0) return {};
   if (auto ended = copy.wait().both(); !ended) return ended;
+  if (auto idle = wait_in_place(range); !idle) return idle;  // others that read the host's bytes
   unprotect();
   // No device writes to a read-only array, and a driver that copies at a map would.
   if (!memory_.writable) return {};

@@ -4,8 +4,12 @@
 #include <berth/host_ptr/host_access.hpp>
 #include <berth/host_ptr/host_ptr.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <complex>
 #include <cstdlib>
+#include <functional>
+#include <thread>
 
 #include "support/state_table.hpp"
 #include "support/toy_framework.hpp"
@@ -305,6 +309,131 @@ TEST_CASE("on the host the link is the memory itself, and claims nothing") {
     CHECK(reinterpret_cast<const float*>(seen.data())[3] == 5.0F);
   }
   REQUIRE(message(detach(*vector, native)) == "ok");
+  device::unregister_framework("Native");
+}
+
+namespace {
+
+/// Work of the caller's own kind on the host, which runs late.
+struct Task {
+  explicit Task(std::function<void()> work)
+      : thread([this, run = std::move(work)] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(30));
+          run();
+          done = true;
+          done.notify_all();
+        }) {}
+  [[nodiscard]] Event event() {
+    static constexpr HandleKind kind{.backend = "pool",
+                                     .retain = nullptr,
+                                     .release = nullptr,
+                                     .complete = [](void* native) noexcept -> Result<bool> {
+                                       return static_cast<Task*>(native)->done.load();
+                                     },
+                                     .wait = [](void* native) noexcept -> Result<void> {
+                                       static_cast<Task*>(native)->done.wait(false);
+                                       return {};
+                                     }};
+    return Event::borrow(kind, this);
+  }
+  std::atomic<bool> done{false};
+  std::jthread thread;
+};
+
+}  // namespace
+
+TEST_CASE("work on the host that an event or a queue stands for is waited for by who needs it") {
+  toy::Framework framework;
+  REQUIRE(message(device::register_framework(host::framework())) == "ok");
+  const auto devices = host::framework()->devices();
+  REQUIRE(message(devices) == "ok");
+  const BigArray<float> values = array(64);
+  const int way = GENERATE(range(0, 6));
+  const bool on_queue = GENERATE(false, true);
+  CAPTURE(way, on_queue);
+  Device native("Native", 7, "own threads", devices->front().allocator());
+  auto vector = Vector<float>::over(values);
+  auto part = vector.sub_vector(16, 0);
+  REQUIRE(message(part) == "ok");
+  REQUIRE(message(attach(vector, native)) == "ok");
+  auto launch = launching(native, inout(vector));
+  REQUIRE(message(launch) == "ok");
+  Task task([&] { std::ranges::fill(values.writable_elements(), 7.0F); });
+  static constexpr HandleKind queue{.backend = "pool",
+                                    .retain = nullptr,
+                                    .release = nullptr,
+                                    .complete = nullptr,
+                                    .wait = [](void* native_queue) noexcept -> Result<void> {
+                                      static_cast<Task*>(native_queue)->done.wait(false);
+                                      return {};
+                                    }};
+  if (on_queue) {
+    REQUIRE(message(native.register_queue(Queue::borrow(queue, &task))) == "ok");
+    launch->done();
+  } else {
+    launch->done(task.event());
+  }
+  const auto seen = [&](const Vector<float>& of) {
+    const auto bytes = of.buffer(framework.first)->as<host::HostBuffer>()->bytes();
+    return *reinterpret_cast<const float*>(bytes.data());
+  };
+  if (way == 0) {
+    CHECK(vector.get(3).value_or(0) == 7.0F);
+  } else if (way == 1) {
+    const auto access = HostAccess<float>::open(vector, Access::read);
+    REQUIRE(message(access) == "ok");
+    CHECK(access->elements()[3] == 7.0F);
+  } else if (way == 2) {
+    REQUIRE(message(vector.to_device(framework.first)) == "ok");
+    CHECK(seen(vector) == 7.0F);
+  } else if (way == 3) {
+    REQUIRE(message(attach(vector, framework.first)) == "ok");
+    CHECK(seen(vector) == 7.0F);
+  } else if (way == 4) {
+    REQUIRE(message(part->to_device(framework.first)) == "ok");
+    CHECK(seen(*part) == 7.0F);
+  } else {
+    REQUIRE(message(detach(vector, native)) == "ok");
+    CHECK(values.elements()[3] == 7.0F);
+  }
+  device::unregister_framework("Native");
+}
+
+TEST_CASE("work on the host that reads the memory ends before the host or another device writes there") {
+  toy::Framework framework;
+  REQUIRE(message(device::register_framework(host::framework())) == "ok");
+  const auto devices = host::framework()->devices();
+  REQUIRE(message(devices) == "ok");
+  const Device native = devices->front();
+  const BigArray<float> values = array(64);
+  const int way = GENERATE(range(0, 4));
+  CAPTURE(way);
+  auto vector = Vector<float>::over(values);
+  auto part = vector.sub_vector(64, 0);
+  REQUIRE(message(part) == "ok");
+  Vector<float>& reader = way == 2 ? *part : vector;
+  REQUIRE(message(attach(reader, native)) == "ok");
+  REQUIRE(message(attach(vector, framework.first)) == "ok");
+  auto launch = launching(native, in(reader));
+  REQUIRE(message(launch) == "ok");
+  float saw = -1;
+  Task task([&] { saw = values.elements()[3]; });
+  launch->done(task.event());
+  if (way == 3) {
+    {
+      auto writes = launching(framework.first, out(vector));
+      REQUIRE(message(writes) == "ok");
+      std::ranges::fill(vector.buffer(framework.first)->as<host::HostBuffer>()->bytes(), std::byte{1});
+    }
+    REQUIRE(message(vector.to_host()) == "ok");
+    CHECK(values.elements()[3] != 0.0F);
+  } else {
+    auto access = HostAccess<float>::open(vector, way == 0 ? Access::write : Access::overwrite);
+    REQUIRE(message(access) == "ok");
+    std::ranges::fill(access->writable_elements(), 5.0F);
+  }
+  CHECK(task.done.load());
+  CHECK(saw == 0.0F);
   device::unregister_framework("Native");
 }
 
