@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <berth/core/process.hpp>
 #include <berth/device/registry.hpp>
 #include <berth/host_ptr/host_ptr.hpp>
 
@@ -93,6 +94,7 @@ class Attaching {
         alignment_(options.lenient ? element_bytes : std::max(required_alignment, element_bytes)) {}
 
   HostPtrResult<void> run() {
+    if (auto usable = process::not_forked("host_ptr"); !usable) return failure(usable.error());
     if (core_.storage() != VectorStorage::big_array) return failure(NotBigarrayBacked{core_.id()});
     if (core_.buffer(device_) != nullptr) {
       return failure(BufferExists{core_.id(), std::string(device_.name())});

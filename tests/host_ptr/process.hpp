@@ -52,11 +52,14 @@ TEST_CASE("child: a fork with an attached vector", "[.]") {
   auto other = std::make_unique<Words>(rig.attached(Rig::zeros()));
   auto access = HostAccess<std::int32_t>::open(*other, Access::read, 64, 0);
   REQUIRE(message(access) == "ok");
+  Words fresh = Words::over(Rig::zeros());
   const pid_t child = ::fork();
   if (child == 0) {
     const bool good = forked(vector->get(2000)) && forked(vector->to_host()) &&
                       forked(host_ptr::acquire_device_writes(*vector, rig.device, 64, 1024)) &&
-                      forked(host_ptr::publish_host_writes(*vector, rig.device, 64, 1024));
+                      forked(host_ptr::publish_host_writes(*vector, rig.device, 64, 1024)) &&
+                      forked(host_ptr::attach(fresh, rig.device)) &&
+                      forked(host_ptr::attach(fresh, rig.device, {.policy = host_ptr::Policy::copy}));
     {
       const auto gone = std::move(*access);
     }
