@@ -50,7 +50,7 @@ std::optional<Refusal> refusal_of(const Error& error, const HostMemory& memory) 
                   .detail = error.reason()};
   switch (error.code()) {
     case Errc::unsupported:
-      refusal.cause = memory.writable ? Cause::backend : Cause::read_only;
+      refusal.cause = Cause::backend;
       return refusal;
     case Errc::misaligned:
       refusal.cause = Cause::alignment;
@@ -125,6 +125,16 @@ class Attaching {
     if (const auto refusal = refusal_of(error, core_.memory())) return refused(*refusal);
     return failure(error);
   }
+  // `unsupported` is about read-only memory when the device would take the same for writing.
+  HostPtrFailure failed(const Error& error, device::HostLinker& linker, device::LinkRequest request) const {
+    auto refusal = refusal_of(error, core_.memory());
+    if (!refusal) return failure(error);
+    if (refusal->cause == Cause::backend && std::exchange(request.read_only, false) &&
+        linker.probe(device_, request)) {
+      refusal->cause = Cause::read_only;
+    }
+    return refused(*refusal);
+  }
 
   HostPtrResult<void> attach_copy() const { return detail::outcome(core_.to_device(device_)); }
 
@@ -148,7 +158,7 @@ class Attaching {
         {memory.data, memory.nbytes}, !memory.writable, alignment_, memory.block_bytes};
     if (options_.require_shared || options_.protect) {
       const auto info = linker->probe(device_, request);
-      if (!info) return failed(info.error());
+      if (!info) return failed(info.error(), *linker, request);
       if (options_.require_shared && info->kind == device::LinkKind::shadow) {
         return refused({.cause = Cause::device_type,
                         .address = reinterpret_cast<std::uintptr_t>(memory.data),
@@ -164,7 +174,7 @@ class Attaching {
     // The buffer starts with what the host has.
     if (auto home = core_.bring_home(); !home) return failure(home.error());
     auto link = linker->link(device_, request);
-    if (!link) return failed(link.error());
+    if (!link) return failed(link.error(), *linker, request);
     if (options_.protect) {
       // A driver may read the memory at the first use of the buffer only (NVIDIA's does), when the pages may
       // be out of its reach.

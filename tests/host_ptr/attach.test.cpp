@@ -188,6 +188,11 @@ TEST_CASE("what a linker says of the memory becomes a refusal, with its numbers"
   auto constant = Vector<float>::over(BigArray<float>::read_only(values.elements()));
   framework.links->refuse = Error(Errc::unsupported, "toy");
   CHECK(error_of<Refused>(attach(constant, framework.first)).reason.cause == Cause::read_only);
+  framework.links->refuse_probe = Error(Errc::unsupported, "toy").because("no memory at all");
+  for (const bool require_shared : {false, true}) {
+    const auto answer = attach(constant, framework.first, {.require_shared = require_shared});
+    CHECK(error_of<Refused>(answer).reason.cause == Cause::backend);
+  }
 }
 
 TEST_CASE("null with a length and a range that wraps are refused before the backend sees them") {

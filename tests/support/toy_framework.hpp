@@ -29,6 +29,7 @@ struct Links {
   int acquired = 0;
   int mapped = 0;
   std::optional<berth::Error> refuse;
+  std::optional<berth::Error> refuse_probe;
   std::optional<berth::Error> fail_publish;
   std::optional<berth::Error> fail_acquire;
   std::optional<berth::Error> fail_unmap;
@@ -99,6 +100,7 @@ class Linker final : public berth::device::HostLinker {
   ~Linker() override { links_.live_at_end = links_.live; }
   [[nodiscard]] berth::Result<berth::device::LinkInfo> probe(const berth::device::Device&,
                                                              const berth::device::LinkRequest&) override {
+    if (links_.refuse_probe) return berth::fail(*links_.refuse_probe);
     return berth::device::LinkInfo{.kind = links_.kind};
   }
   [[nodiscard]] berth::Result<std::unique_ptr<berth::device::HostLink>> link(

@@ -83,7 +83,8 @@ class BERTH_EXPORT HostLinker {
   virtual ~HostLinker();
 
   /// What a link over such memory would be. Tried on memory of the linker's own, once for each device and
-  /// kind of request.
+  /// kind of request. Where memory for reading only is `unsupported` and this takes the same for writing, it
+  /// is that which is refused.
   [[nodiscard]] virtual Result<LinkInfo> probe(const Device& device, const LinkRequest& like) = 0;
 
   /// A link whose device buffer holds the host's bytes. It has claimed the memory (`HostRange`), except for
