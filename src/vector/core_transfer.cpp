@@ -115,6 +115,7 @@ Result<void> VectorCore::publish(const device::Device& device, ByteRange range) 
     }
     range = all();
   }
+  if (whole(range)) host_wrote();  // also when the bytes do not get there
   const std::size_t had = copies_.size();
   const auto copy = ensure(device);
   if (!copy) return fail(copy.error());

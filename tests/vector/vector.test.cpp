@@ -269,14 +269,38 @@ TEST_CASE("whatever call of the allocator fails, no buffer stays that was not th
       if (done) break;
       CHECK(vector.buffer(watched.device) == nullptr);
       CHECK(watched.statistics.statistics().bytes.current == 0);
-      CHECK((vector.location() == before || vector.location() == Location{State::both, other}));
-      if (&way == &ways.back()) CHECK(vector.location() == before);
+      const Location after = vector.location();
+      const bool publishes = &way == &ways[1];
+      CHECK((after == before || after == Location{publishes ? State::stale_gpu : State::both, other}));
+      if (&way == &ways.back()) CHECK(after == before);
       CHECK(vector.get(99).value_or(0) == 3);
       REQUIRE(nth < 20);
     }
   }
   device::unregister_framework("watched");
   static_cast<void>(reports.take());
+}
+
+TEST_CASE("what is published counts even when it does not get there") {
+  toy::Framework framework;
+  const Device other = toy::device("other");
+  auto array = BigArray<std::int32_t>::create(16);
+  REQUIRE(message(array) == "ok");
+  auto vector = host_ptr::of_bigarray(framework.first, *array, {.protect = true});
+  REQUIRE(state_table::message(vector) == "ok");
+  const bool elsewhere = GENERATE(false, true);
+  {
+    auto launch = launching(elsewhere ? other : framework.first, inout(*vector));
+    REQUIRE(message(launch) == "ok");
+  }
+  if (elsewhere) std::ranges::fill(array->writable_elements(), 5);  // past the vector
+  framework.links->fail_publish = Error(Errc::driver, "toy").in("publish");
+  REQUIRE_FALSE(host_ptr::publish_host_writes(*vector, framework.first));
+  CHECK(vector->location().state == State::stale_gpu);
+  CHECK(vector->get(3).value_or(9) == (elsewhere ? 5 : 0));
+  framework.links->fail_publish.reset();
+  REQUIRE(message(vector->to_device(framework.first)) == "ok");
+  CHECK(on(*vector, framework.first)[3] == (elsewhere ? 5 : 0));
 }
 
 TEST_CASE("a launch that is refused leaves no buffer for what it would have written") {

@@ -18,7 +18,7 @@ namespace berth::inline BERTH_ABI::device {
 /// off a flag.
 enum class LinkKind : std::uint8_t {
   separate,    ///< two memories: publish and acquire copy
-  same,        ///< the device is the host: nothing to do
+  same,        ///< the device is the host: nothing moves, and what runs there is waited for
   shared,      ///< one memory: a device write is seen once the work has finished; calls only order
   shadow,      ///< the driver keeps a copy of its own beside the host's: publish and acquire move bytes
   registered,  ///< the device reaches the host's pinned pages

@@ -17,7 +17,9 @@
 /// home what the device has newest and returns when the driver no longer touches the memory. The array is
 /// kept alive until then; memory that it does not own (`BigArray::over` a span) is the caller's to keep, in
 /// place. Whoever moves his elements detaches first: the link stays with the old addresses, and refuses them
-/// to others.
+/// to others. Of a device that is lost (`device_lost`) nobody knows whether it still uses the memory, which
+/// stays claimed for the life of the process: a later link is refused as an overlap that nothing is left to
+/// detach of.
 ///
 /// **Memory.** The address is a multiple of 64 bytes and of the element (`BigArray::create` gives such), and
 /// no byte belongs to another link, of whatever device or backend. Adjacent arrays are fine. On "Native" the
@@ -50,9 +52,9 @@ struct Options {
 };
 
 /// Gives `vector` a buffer on `device` over its array's memory. A vector whose newest elements are on another
-/// device gets them home first. On failure the vector is as it was. Checked in this order: the storage, an
-/// existing buffer, the framework, the memory. Of an empty vector neither this nor any other call asks the
-/// driver for something or waits for it.
+/// device gets them home first. On failure the vector is as it was: what a device had newest counts, although
+/// it may have come home. Checked in this order: the storage, an existing buffer, the framework, the memory.
+/// Of an empty vector neither this nor any other call asks the driver for something or waits for it.
 ///
 /// Blocks for as long as the device takes to register or copy the memory. The first call for a device also
 /// tries how it treats host memory.
@@ -90,6 +92,10 @@ template <class T>
 ///
 /// With a range (`nbytes` at `byte_offset`) that holds for those bytes alone, and the others stay as new as
 /// they were. `mapped` while a `HostAccess` covers some of them.
+///
+/// When the transfer fails the host's elements are the newest all the same; but of a range whose others
+/// `device` has newest the device's count, whatever they are, until the call is repeated. No buffer stays
+/// that was not there.
 template <class T>
 [[nodiscard]] HostPtrResult<void> publish_host_writes(Vector<T>& vector, const device::Device& device);
 template <class T>

@@ -85,6 +85,7 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] Result<void> before_write();
   [[nodiscard]] Result<void> before_overwrite();
 
+  /// When the transfer fails the host counts, unless it is of a part and the device has the rest newest.
   [[nodiscard]] Result<void> publish(const device::Device& device, ByteRange range);
   [[nodiscard]] Result<void> acquire(const device::Device& device, ByteRange range);
 
