@@ -287,9 +287,14 @@ void Allocator::free(ClBuffer buf, std::size_t /*nbytes*/, const BufferSpec& /*s
     };
     finish(queue());
     if (queue() != native_queue(instance_->queue)) finish(native_queue(instance_->queue));
-    const HoldReports held;
-    const MutexLock lock(external->mutex);
-    for (const Queue& used : external->queues) finish(native_queue(used));
+    // Let go of here, not by the driver's thread that tells of the deletion and shares `external`: it may
+    // release no queue (OpenCL 3.0, clSetMemObjectDestructorCallback).
+    std::vector<Queue> queues;
+    {
+      const MutexLock lock(external->mutex);
+      queues.swap(external->queues);
+    }
+    for (const Queue& used : queues) finish(native_queue(used));
   }
   buf.block_->release();
 }

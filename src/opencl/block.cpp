@@ -93,13 +93,6 @@ Block::~Block() {
   if (external == nullptr || !root) return;
   deletes = opencl::release(root.release()) && deletes;
   if (!deletes) return;
-  {
-    // Not left to the callback's thread, on which no queue may be released (OpenCL 3.0,
-    // clSetMemObjectDestructorCallback).
-    std::vector<Queue> queues;
-    const MutexLock lock(external->mutex);
-    queues.swap(external->queues);
-  }
   if (!external->deleted_within(patience)) {
     report(
         Error(Errc::driver, backend)

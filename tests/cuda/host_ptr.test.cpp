@@ -91,6 +91,13 @@ TEST_CASE("a device that reaches no memory of the host's refuses, or copies", "[
   CHECK(host_link(vector, rig.device)->kind == LinkKind::separate);
 }
 
+TEST_CASE("a read-only array is refused as any by a device that registers nothing", "[read_only]") {
+  if (native::real()) return left_out("the device registers memory");
+  Rig rig({.host_register = false});
+  Words constant = Words::over(Array::read_only(Rig::zeros().elements()));
+  CHECK(cause(attach(constant, rig.device)) == "backend");
+}
+
 TEST_CASE("a device that registers nothing for reading only refuses that alone", "[read_only]") {
   if (native::real()) return left_out("the device registers memory for reading only");
   Rig rig({.read_only_host_register = false});

@@ -256,6 +256,10 @@ struct Run {
       faults.disarm();
       reported = reports.take();
       faults.settle();
+      // What the driver would not wait for may still use the pages.
+      for (const cl_command_queue queue : {given.queue.get(), given.other.get()}) {
+        if (queue != nullptr) clFinish(queue);
+      }
     }
     violations = faults.violations();
     balanced = faults.balance() == before;
