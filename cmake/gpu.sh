@@ -14,7 +14,8 @@
 #   show       berth devices, check and tour, CUDA beside OpenCL on the same card
 #   bench      the bench cases of CUDA and host_ptr, beside the driver's own calls; also in build/gpu/bench.jsonl
 #
-# -DBERTH_EXPECTED=std builds for C++23; the test that links CUDA's runtime library in is skipped then.
+# -DBERTH_EXPECTED=std builds for C++23; the test that links CUDA's runtime library in is skipped
+# then, which fails its step.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -23,7 +24,7 @@ while [ $# -gt 0 ]; do
   case "$1" in
     build | test | opencl | sanitize | show | bench) steps="$steps $1" ;;
     --) shift; break ;;
-    *) sed -n '2,20s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,21s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
   shift
 done
@@ -80,8 +81,13 @@ sanitize() {
 # One card, twice: through CUDA and through OpenCL.
 show() {
   "$folder/bin/berth" devices || return 1
-  "$folder/bin/berth" devices --json | grep -o '"name": *"NVIDIA[^"]*"' || return 1
-  "$folder/bin/berth" check --device cuda && "$folder/bin/berth" tour
+  "$folder/bin/berth" check --device cuda > "$folder/check.log"
+  status=$?
+  cat "$folder/check.log"
+  for framework in OpenCL CUDA; do
+    grep -q "NVIDIA.*($framework, NVIDIA CUDA)" "$folder/check.log" || { echo "$framework lacks the card"; return 1; }
+  done
+  [ $status -eq 0 ] && "$folder/bin/berth" tour
 }
 
 bench() {

@@ -43,35 +43,34 @@ Result<void> check_host_range(std::span<const std::byte> bytes, std::size_t alig
     return fail(
         Error(Errc::misaligned, backend).in(call).asking(bytes.size()).at(address).limited_to(alignment));
   }
-  if (bytes.size() <= max_host_bytes) return {};
-  return fail(
-      Error(Errc::exceeds_device_maximum, backend).in(call).asking(bytes.size()).limited_to(max_host_bytes));
+  if (bytes.size() > max_host_bytes) {
+    return fail(Error(Errc::exceeds_device_maximum, backend)
+                    .in(call)
+                    .asking(bytes.size())
+                    .limited_to(max_host_bytes));
+  }
+  if (bytes.size() > UINTPTR_MAX - address) return fail(Error(error).because("the range wraps around"));
+  return {};
 }
 
 // `invalid` unless cuMemFree takes the memory: it is the device's, and of a context.
-Result<void> check_freed_by_driver(const Context& context, abi::DevicePtr address, const Error& invalid) {
-  const Driver& driver = context.driver;
+Result<void> check_freed_by_driver(const Context& context, abi::DevicePtr address, bool of_context,
+                                   const Error& invalid) {
   unsigned type = 0;
-  if (auto asked =
-          context.check(driver.pointer_get_attribute(&type, abi::pointer_attribute_memory_type, address),
-                        "cuPointerGetAttribute");
+  if (auto asked = context.check(
+          context.driver.pointer_get_attribute(&type, abi::pointer_attribute_memory_type, address),
+          "cuPointerGetAttribute");
       !asked) {
     return asked;
   }
-  abi::Context own = nullptr;
-  if (auto asked = context.check(driver.pointer_get_attribute(&own, abi::pointer_attribute_context, address),
-                                 "cuPointerGetAttribute");
-      !asked) {
-    return asked;
-  }
-  if (type == abi::memorytype_device && own != nullptr) return {};
+  if (type == abi::memorytype_device && of_context) return {};
   return fail(Error(invalid).because("cuMemFree frees device memory of cuMemAlloc only"));
 }
 
 }  // namespace
 
-Result<abi::DevicePtr> detail::check_memory(const Context& context, abi::DevicePtr address,
-                                            std::size_t nbytes, const char* call) {
+Result<detail::Allocation> detail::check_memory(const Context& context, abi::DevicePtr address,
+                                                std::size_t nbytes, const char* call) {
   const Error invalid = Error(Errc::invalid_argument, backend).in(call).asking(nbytes).at(address);
   const Driver& driver = context.driver;
   abi::Context own = nullptr;
@@ -91,7 +90,7 @@ Result<abi::DevicePtr> detail::check_memory(const Context& context, abi::DeviceP
   }
   if (auto inside = checks::range(nbytes, address - base, size, backend, call); !inside)
     return fail(inside.error());
-  return base;
+  return Allocation{base, own != nullptr};
 }
 
 Result<CudaBuffer> Allocator::wrap(std::span<std::byte> bytes, const WrapOptions& options) {
@@ -153,11 +152,12 @@ Result<CudaBuffer> Allocator::take(abi::DevicePtr address, std::size_t nbytes, b
   if (nbytes == 0) return fail(Error(invalid).because("an allocation has bytes"));
   const Current current(context);
   if (!current.entered()) return fail(current.entered().error());
-  const auto base = detail::check_memory(context, address, nbytes, call);
-  if (!base) return fail(base.error());
+  const auto found = detail::check_memory(context, address, nbytes, call);
+  if (!found) return fail(found.error());
   if (adopts) {
-    if (*base != address) return fail(Error(invalid).because("an allocation does not start here"));
-    if (auto frees = check_freed_by_driver(context, address, invalid); !frees) return fail(frees.error());
+    if (found->base != address) return fail(Error(invalid).because("an allocation does not start here"));
+    if (auto frees = check_freed_by_driver(context, address, found->of_context, invalid); !frees)
+      return fail(frees.error());
   }
   using Kind = detail::Memory::Kind;
   const detail::Memory memory{.kind = adopts ? Kind::device : Kind::external, .address = address};

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "support/child.hpp"
-#include "support/cuda_fixture.hpp"
+#include "support/cuda_module.hpp"
 #include "support/reports.hpp"
 
 using namespace berth;
@@ -13,7 +13,7 @@ using native::abi::DevicePtr;
 
 namespace {
 
-// increment: adds 1 to each of `count` bytes. wild: writes where no memory is.
+// increment: adds 1 to each of `count` bytes.
 constexpr const char* ptx = R"(.version 6.0
 .target sm_50
 .address_size 64
@@ -40,16 +40,6 @@ constexpr const char* ptx = R"(.version 6.0
 end:
   ret;
 }
-
-.visible .entry wild()
-{
-  .reg .b64 %at;
-  .reg .b32 %value;
-  mov.u64 %at, 16;
-  mov.u32 %value, 1;
-  st.global.u32 [%at], %value;
-  ret;
-}
 )";
 
 void increment(const fake_cuda::Launch& launch) {
@@ -61,36 +51,22 @@ void increment(const fake_cuda::Launch& launch) {
 /// A user's module in a user's context.
 class Kernels {
  public:
-  Kernels(native::Machine& machine, native::abi::Context context) : context_(context) {
-    if (machine.fake())
-      machine->add_kernel("increment", {sizeof(DevicePtr), sizeof(std::uint32_t)}, increment);
-    const native::Entered entered(context);
-    REQUIRE_CUDA(native::driver().module_load_data(&module_, ptx));
-  }
-  ~Kernels() {
-    if (native::driver().ctx_push_current(context_) != native::abi::success) return;
-    native::driver().module_unload(module_);
-    native::abi::Context popped = nullptr;
-    native::driver().ctx_pop_current(&popped);
-  }
-  Kernels(const Kernels&) = delete;
-  Kernels& operator=(const Kernels&) = delete;
-
-  [[nodiscard]] native::abi::Function function(const char* name) const {
-    native::abi::Function found = nullptr;
-    REQUIRE_CUDA(native::driver().module_get_function(&found, module_, name));
-    return found;
-  }
+  Kernels(native::Machine& machine, native::abi::Context context) : module_((add(machine), context), ptx) {}
   void increment_on(native::abi::Stream stream, DevicePtr bytes, std::uint32_t count) const {
-    const native::Entered entered(context_);
+    const native::abi::Function increment = module_.function("increment");
+    const native::Entered entered(module_.context());
     std::array<void*, 2> arguments{&bytes, &count};
-    REQUIRE_CUDA(native::driver().launch_kernel(function("increment"), (count + 127) / 128, 1, 1, 128, 1, 1,
-                                                0, stream, arguments.data(), nullptr));
+    REQUIRE_CUDA(native::driver().launch_kernel(increment, (count + 127) / 128, 1, 1, 128, 1, 1, 0, stream,
+                                                arguments.data(), nullptr));
   }
 
  private:
-  native::abi::Context context_;
-  native::abi::Module module_ = nullptr;
+  static void add(native::Machine& machine) {
+    if (machine.fake())
+      machine->add_kernel("increment", {sizeof(DevicePtr), sizeof(std::uint32_t)}, increment);
+  }
+
+  native::Module module_;
 };
 
 }  // namespace
@@ -122,16 +98,9 @@ TEST_CASE("child: a kernel that writes where no memory is", "[.]") {
   auto opened = cuda::Allocator::open(0, native::options());
   REQUIRE(message(opened) == "ok");
   {
-    const Kernels kernels(machine, opened->context());
     auto buf = opened->alloc(4096);
     REQUIRE(message(buf) == "ok");
-    if (machine.fake()) {
-      machine->fault(opened->queue());
-    } else {
-      const native::Entered entered(opened->context());
-      REQUIRE_CUDA(native::driver().launch_kernel(kernels.function("wild"), 1, 1, 1, 1, 1, 1, 0,
-                                                  opened->queue(), nullptr, nullptr));
-    }
+    native::run_wild(machine, opened->context(), opened->queue());
     const auto seen = opened->synchronize();
     native::say("synchronize: " + outcome(seen));
     native::say("alloc: " + outcome(opened->alloc(16)));

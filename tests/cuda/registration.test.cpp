@@ -66,6 +66,10 @@ TEST_CASE("what cannot be wrapped is refused, with the numbers, and nothing stay
   CHECK(outcome(user.allocator.wrap({static_cast<std::byte*>(nullptr), 1})) == "invalid_argument");
   CHECK(outcome(user.allocator.wrap({pages.data(), SIZE_MAX})) == "exceeds_device_maximum");
   CHECK(outcome(user.allocator.register_host({static_cast<std::byte*>(nullptr), 1})) == "invalid_argument");
+  // At an address that nobody has.
+  const std::span wraps(reinterpret_cast<std::byte*>(UINTPTR_MAX - 4095), 8192);
+  CHECK(outcome(user.allocator.register_host(wraps)) == "invalid_argument");
+  CHECK(outcome(user.allocator.wrap(wraps)) == "invalid_argument");
   CHECK_FALSE(claimed(pages.bytes()));
   if (machine.fake()) CHECK(machine->balance().registered == 0);
 

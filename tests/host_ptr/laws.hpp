@@ -28,6 +28,31 @@ using host_ptr::publish_host_writes;
 
 namespace {
 
+/// An acquire waits for a launch on `queue`, which it is told of.
+void check_acquire_covers(Rig& rig, const Rig::Queue& queue) {
+  rig.register_queue(queue);
+  const Array array = Rig::zeros();
+  Words vector = rig.attached(array);
+  Rig::Gate gate(rig);
+  gate.close(queue);
+  auto launch = launching(rig.device, inout(vector));
+  REQUIRE(message(launch) == "ok");
+  rig.run(rig.put, vector, 6, queue);
+  launch->done();
+  std::atomic<bool> returned{false};
+  std::string answer;
+  std::jthread acquiring([&] {
+    answer = message(acquire_device_writes(vector, rig.device));
+    returned = true;
+  });
+  std::this_thread::sleep_for(50ms);
+  CHECK_FALSE(returned);
+  gate.open();
+  acquiring.join();
+  CHECK(answer == "ok");
+  CHECK(host_sees(array) == all(6));
+}
+
 bool one_memory(LinkKind kind) { return kind != LinkKind::separate && kind != LinkKind::shadow; }
 
 }  // namespace
@@ -347,28 +372,7 @@ TEST_CASE("an acquire of a range brings that home", "[acquire][range]") {
 
 TEST_CASE("an acquire covers every registered queue", "[acquire][queues]") {
   Rig rig;
-  const auto second = rig.another_queue();
-  rig.register_queue(second);
-  const Array array = Rig::zeros();
-  Words vector = rig.attached(array);
-  Rig::Gate gate(rig);
-  gate.close(second);
-  auto launch = launching(rig.device, inout(vector));
-  REQUIRE(message(launch) == "ok");
-  rig.run(rig.put, vector, 6, second);
-  launch->done();
-  std::atomic<bool> returned{false};
-  std::string answer;
-  std::jthread acquiring([&] {
-    answer = message(acquire_device_writes(vector, rig.device));
-    returned = true;
-  });
-  std::this_thread::sleep_for(50ms);
-  CHECK_FALSE(returned);
-  gate.open();
-  acquiring.join();
-  CHECK(answer == "ok");
-  CHECK(host_sees(array) == all(6));
+  check_acquire_covers(rig, rig.another_queue());
 }
 
 TEST_CASE("an event stands for work on a queue that nobody registered", "[acquire][queues]") {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "support/child.hpp"
-#include "support/cuda_fixture.hpp"
+#include "support/cuda_module.hpp"
 #include "support/host_ptr_words.hpp"
 #include "support/pages.hpp"
 
@@ -23,16 +23,14 @@ namespace host_ptr_test {
 
 using native::abi::DevicePtr;
 
-// Each works on `count` words at `data`.
-constexpr const char* ptx = R"(.version 6.0
-.target sm_50
-.address_size 64
-
-.visible .entry add(.param .u64 data, .param .u32 count, .param .u32 value)
-{
-  .reg .pred %outside;
-  .reg .b32 %i, %n, %x, %v;
-  .reg .b64 %at, %wide;
+/// A kernel over `count` words at `data`, with a last parameter, of PTX type `type`: what `body` does with
+/// the word at [%at], which is number %i.
+inline std::string over_words(const std::string& name, const std::string& type, const std::string& body) {
+  return "\n.visible .entry " + name + "(.param .u64 data, .param .u32 count, .param " + type + " last)\n" +
+         R"({
+  .reg .pred %outside, %done;
+  .reg .b32 %i, %n, %x, %v, %round;
+  .reg .b64 %at, %to, %wide;
   mov.u32 %i, %ctaid.x;
   mov.u32 %n, %ntid.x;
   mov.u32 %x, %tid.x;
@@ -44,100 +42,37 @@ constexpr const char* ptx = R"(.version 6.0
   cvta.to.global.u64 %at, %at;
   mul.wide.u32 %wide, %i, 4;
   add.u64 %at, %at, %wide;
-  ld.param.u32 %v, [value];
+)" + body +
+         R"(end:
+  ret;
+}
+)";
+}
+
+inline std::string word_kernels() {
+  return ".version 6.0\n.target sm_50\n.address_size 64\n" +
+         over_words("add", ".u32", R"(  ld.param.u32 %v, [last];
   ld.global.u32 %x, [%at];
   add.u32 %x, %x, %v;
   st.global.u32 [%at], %x;
-end:
-  ret;
-}
-
-.visible .entry put(.param .u64 data, .param .u32 count, .param .u32 value)
-{
-  .reg .pred %outside;
-  .reg .b32 %i, %n, %x;
-  .reg .b64 %at, %wide;
-  mov.u32 %i, %ctaid.x;
-  mov.u32 %n, %ntid.x;
-  mov.u32 %x, %tid.x;
-  mad.lo.u32 %i, %i, %n, %x;
-  ld.param.u32 %n, [count];
-  setp.ge.u32 %outside, %i, %n;
-  @%outside bra end;
-  ld.param.u64 %at, [data];
-  cvta.to.global.u64 %at, %at;
-  mul.wide.u32 %wide, %i, 4;
-  add.u64 %at, %at, %wide;
-  ld.param.u32 %x, [value];
-  st.global.u32 [%at], %x;
-end:
-  ret;
-}
-
-.visible .entry copy(.param .u64 data, .param .u32 count, .param .u64 to)
-{
-  .reg .pred %outside;
-  .reg .b32 %i, %n, %x;
-  .reg .b64 %at, %wide;
-  mov.u32 %i, %ctaid.x;
-  mov.u32 %n, %ntid.x;
-  mov.u32 %x, %tid.x;
-  mad.lo.u32 %i, %i, %n, %x;
-  ld.param.u32 %n, [count];
-  setp.ge.u32 %outside, %i, %n;
-  @%outside bra end;
-  mul.wide.u32 %wide, %i, 4;
-  ld.param.u64 %at, [data];
-  cvta.to.global.u64 %at, %at;
-  add.u64 %at, %at, %wide;
+)") + over_words("put", ".u32", R"(  ld.param.u32 %v, [last];
+  st.global.u32 [%at], %v;
+)") + over_words("copy", ".u64", R"(  ld.param.u64 %to, [last];
+  cvta.to.global.u64 %to, %to;
+  add.u64 %to, %to, %wide;
   ld.global.u32 %x, [%at];
-  ld.param.u64 %at, [to];
-  cvta.to.global.u64 %at, %at;
-  add.u64 %at, %at, %wide;
-  st.global.u32 [%at], %x;
-end:
-  ret;
-}
-
-.visible .entry put_slowly(.param .u64 data, .param .u32 count, .param .u32 value)
-{
-  .reg .pred %outside, %done;
-  .reg .b32 %i, %n, %x, %round;
-  .reg .b64 %at, %wide;
-  mov.u32 %i, %ctaid.x;
-  mov.u32 %n, %ntid.x;
-  mov.u32 %x, %tid.x;
-  mad.lo.u32 %i, %i, %n, %x;
-  ld.param.u32 %n, [count];
-  setp.ge.u32 %outside, %i, %n;
-  @%outside bra end;
-  ld.param.u64 %at, [data];
-  cvta.to.global.u64 %at, %at;
-  mul.wide.u32 %wide, %i, 4;
-  add.u64 %at, %at, %wide;
-  mov.u32 %round, 0;
+  st.global.u32 [%to], %x;
+)") + over_words("put_slowly", ".u32", R"(  mov.u32 %round, 0;
 again:
   mad.lo.u32 %x, %x, 1664525, 1013904223;
   st.volatile.global.u32 [%at], %x;
   add.u32 %round, %round, 1;
   setp.ge.u32 %done, %round, 20000;
   @!%done bra again;
-  ld.param.u32 %x, [value];
-  st.global.u32 [%at], %x;
-end:
-  ret;
+  ld.param.u32 %v, [last];
+  st.global.u32 [%at], %v;
+)");
 }
-
-.visible .entry wild()
-{
-  .reg .b64 %at;
-  .reg .b32 %value;
-  mov.u64 %at, 16;
-  mov.u32 %value, 1;
-  st.global.u32 [%at], %value;
-  ret;
-}
-)";
 
 inline std::uint32_t* words(const fake_cuda::Launch& launch, std::size_t arg) {
   return reinterpret_cast<std::uint32_t*>(fake_cuda::Machine::bytes(launch.arg<DevicePtr>(arg)));
@@ -167,34 +102,6 @@ inline void add_kernels(fake_cuda::Machine& machine) {
                      });
 }
 
-/// A module of the user's in a user's context.
-class Module {
- public:
-  explicit Module(native::abi::Context context) : context_(context) {
-    const native::Entered entered(context);
-    REQUIRE_CUDA(native::driver().module_load_data(&module_, ptx));
-  }
-  ~Module() {
-    if (native::driver().ctx_push_current(context_) != native::abi::success) return;
-    native::driver().module_unload(module_);
-    native::abi::Context popped = nullptr;
-    native::driver().ctx_pop_current(&popped);
-  }
-  Module(const Module&) = delete;
-  Module& operator=(const Module&) = delete;
-
-  [[nodiscard]] native::abi::Function function(const char* name) const {
-    const native::Entered entered(context_);
-    native::abi::Function found = nullptr;
-    REQUIRE_CUDA(native::driver().module_get_function(&found, module_, name));
-    return found;
-  }
-
- private:
-  native::abi::Context context_;
-  native::abi::Module module_ = nullptr;
-};
-
 /// A context and a stream of the user's, a device over them, and the framework registered.
 class Rig {
  public:
@@ -206,7 +113,7 @@ class Rig {
   explicit Rig(const fake_cuda::Config& config = native::two_devices())
       : machine(config),
         device("CUDA", 0, "the device", berth::pack(user.allocator)),
-        module_((prepare(), user.context)),
+        module_((prepare(), user.context), word_kernels().c_str()),
         add(module_.function("add")),
         put(module_.function("put")),
         copy_(module_.function("copy")),
@@ -279,12 +186,7 @@ class Rig {
     launch(copy_, mem(from, device), from.size(), &target, nullptr);
   }
   /// A kernel that the context does not survive.
-  void run_wild() {
-    if (machine.fake()) return machine->fault(queue());
-    const native::Entered entered(user.context);
-    REQUIRE_CUDA(native::driver().launch_kernel(module_.function("wild"), 1, 1, 1, 1, 1, 1, 0, queue(),
-                                                nullptr, nullptr));
-  }
+  void run_wild() { native::run_wild(machine, user.context, user.stream); }
   /// Copied by a kernel into memory of the device's, and read from there: nothing of the way touches the
   /// host's array.
   [[nodiscard]] std::vector<std::int32_t> kernel_sees(const Words& vector) const {
@@ -348,7 +250,7 @@ class Rig {
   Device device;
 
  private:
-  Module module_;
+  native::Module module_;
 
  public:
   Kernel add;
