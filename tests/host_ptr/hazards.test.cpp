@@ -283,6 +283,7 @@ TEST_CASE("a map while the host is newer throws its bytes away where the driver 
   REQUIRE(message(link) == "ok");
   // A driver may make its copy at the first use only.
   native::launch(rig.stream.queue, rig.add, length, (*link)->buffer().as<ClBuffer>()->root(), cl_uint{0});
+  rig.finish();
   write(array, 6);
   REQUIRE(message((*link)->acquire(bytes.size(), 0)) == "ok");
   CHECK((host_sees(array) == all(6)) == shared);
