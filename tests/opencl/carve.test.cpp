@@ -124,7 +124,7 @@ TEST_CASE("kernels on views of a carved block take its one sub-buffer and the re
 TEST_CASE("free releases the sub-buffer before its bytes become part of another block") {
   Pool pool;
   opencl::Allocator& allocator = pool.stream.allocator;
-  const cl_uint before = references(pool.root.root());
+  const cl_uint before = native::at_rest(pool.root.root());
   for (int round = 0; round < 3; ++round) {
     const ClBuffer first = pool.carved(2 * pool.alignment, 0);
     const ClBuffer second = pool.carved(2 * pool.alignment, 2 * pool.alignment);

@@ -62,17 +62,6 @@ ClBuffer allocated(opencl::Allocator& allocator, std::span<const std::byte> byte
   return *buf;
 }
 
-// The references once the driver's threads have given theirs back.
-template <class T>
-cl_uint at_rest(T object) {
-  cl_uint seen = native::references(object);
-  for (int quiet = 0; quiet < 50; ++quiet) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (const cl_uint now = native::references(object); now != std::exchange(seen, now)) quiet = 0;
-  }
-  return seen;
-}
-
 TEST_CASE("any offset in the file to any offset in the buffer, and the path is told") {
   const auto bytes = random_bytes(200, 1);
   const Nameless file(bytes);
@@ -215,8 +204,8 @@ TEST_CASE("a copy that fails half-way says how far it came, and leaves all usabl
     INFO(way.name);
     Stream stream(way.options);
     const ClBuffer buf = allocated(stream.allocator, random_bytes(5 * chunk, 10));
-    const auto queues = at_rest(stream.queue.get());
-    const auto buffers = at_rest(buf.root());
+    const auto queues = native::at_rest(stream.queue.get());
+    const auto buffers = native::at_rest(buf.root());
     for (const std::size_t left : {std::size_t{0}, std::size_t{1}, chunk, 2 * chunk + 77, 5 * chunk - 1}) {
       CAPTURE(left);
       const Nameless file(bytes);
@@ -273,7 +262,7 @@ TEST_CASE("nothing is left of the chunks when the allocator is gone") {
     REQUIRE(message(allocator) == "ok");
     const ClBuffer buf = allocated(*allocator, std::vector<std::byte>(3 * chunk));
     CHECK(message(allocator->copy_from_disk(buf, file.extent(), 3 * chunk)) == "ok");
-    const auto kept = at_rest(context.get());
+    const auto kept = native::at_rest(context.get());
     CHECK(message(allocator->copy_from_disk(buf, file.extent(), 3 * chunk)) == "ok");
     CHECK(native::settled(context.get(), kept) == kept);  // the chunks are used again
     allocator->free(buf, 3 * chunk);

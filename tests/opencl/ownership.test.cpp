@@ -443,7 +443,7 @@ TEST_CASE("queues and events as berth's handles are counted") {
 
   const auto event = native::marker(stream.queue);
   REQUIRE(clFinish(stream.queue) == CL_SUCCESS);
-  const cl_uint event_before = references(event.get());
+  const cl_uint event_before = native::at_rest(event.get());
   {
     const Event borrowed = opencl::borrow_event(event);
     CHECK(references(event.get()) == event_before + 1);

@@ -152,8 +152,8 @@ class Rig {
    public:
     explicit Alive(const Rig& rig)
         : rig_(rig),
-          contexts_(native::references(rig.stream.context.get())),
-          queues_(native::references(rig.stream.queue.get())) {}
+          contexts_(native::at_rest(rig.stream.context.get())),
+          queues_(native::at_rest(rig.stream.queue.get())) {}
     [[nodiscard]] bool same() const {
       return native::settled(rig_.stream.context.get(), contexts_) == contexts_ &&
              native::settled(rig_.stream.queue.get(), queues_) == queues_;

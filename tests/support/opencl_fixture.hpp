@@ -88,14 +88,36 @@ cl_uint references(T object) {
   return property<cl_uint>(object, Object<T>::count);
 }
 
-/// How many references there are once that is `expected`, or after two seconds: a driver's threads give
-/// theirs back a little after the work that held them has ended.
-template <class T>
-cl_uint settled(T object, cl_uint expected) {
-  for (int i = 0; i < 2000 && references(object) != expected; ++i) {
+/// A property once it is `expected`, or after two seconds: a driver's threads count a little after the work
+/// has ended, after clFinish has returned too (PoCL).
+template <class Value, class T>
+Value settled_property(T object, cl_uint param, Value expected) {
+  for (int i = 0; i < 2000 && property<Value>(object, param) != expected; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return references(object);
+  return property<Value>(object, param);
+}
+
+/// How many references there are once that is `expected`, or after two seconds.
+template <class T>
+cl_uint settled(T object, cl_uint expected) {
+  return settled_property(object, Object<T>::count, expected);
+}
+
+/// How many references there are once that has not changed for a tenth of a second.
+template <class T>
+cl_uint at_rest(T object) {
+  cl_uint seen = references(object);
+  for (int quiet = 0; quiet < 100; ++quiet) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (const cl_uint now = references(object); now != std::exchange(seen, now)) quiet = 0;
+  }
+  return seen;
+}
+
+/// How many maps a buffer has, once that is `expected`.
+inline cl_uint settled_maps(cl_mem mem, cl_uint expected) {
+  return settled_property(mem, CL_MEM_MAP_COUNT, expected);
 }
 
 /// Holds one reference to an object. Move-only.
