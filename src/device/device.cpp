@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <berth/core/diagnostics.hpp>
+#include <berth/core/process.hpp>
 #include <berth/device/device.hpp>
 
 #include <algorithm>
@@ -24,12 +26,23 @@ PackedAllocator Device::allocator() const noexcept { return state_->allocator; }
 
 Result<void> Device::register_queue(const Queue& queue) {
   if (!queue) return fail(Error(Errc::invalid_argument).in("register_queue").because("the queue is empty"));
+  if (auto usable = process::not_forked("host"); !usable) return usable;
+  const HoldReports held;
   const MutexLock lock(state_->mutex);
   if (std::ranges::find(state_->queues, queue) == state_->queues.end()) state_->queues.push_back(queue);
   return {};
 }
 
+bool Device::unregister_queue(const Queue& queue) {
+  if (process::forked()) return false;
+  const HoldReports held;
+  const MutexLock lock(state_->mutex);
+  return std::erase(state_->queues, queue) != 0;
+}
+
 std::vector<Queue> Device::queues() const {
+  if (process::forked()) return {};  // another thread may have held the lock
+  const HoldReports held;
   const MutexLock lock(state_->mutex);
   return state_->queues;
 }

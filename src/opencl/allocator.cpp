@@ -282,8 +282,11 @@ void Allocator::free(ClBuffer buf, std::size_t /*nbytes*/, const BufferSpec& /*s
     if (buf.block_->has_maps()) report(Error(Errc::mapped, backend).in("free").asking(buf.nbytes()));
     // The block's end waits until the driver has deleted the object; nothing that uses it may stay
     // unsubmitted.
-    const auto finish = [](cl_command_queue queue) {
-      if (auto done = check(clFinish(queue), "clFinish", Doing::moving); !done) report(done.error());
+    const auto finish = [external](cl_command_queue queue) {
+      const auto done = check(clFinish(queue), "clFinish", Doing::moving);
+      if (done) return;
+      report(done.error());
+      if (done.error().code() == Errc::device_lost) external->lost = true;
     };
     finish(queue());
     if (queue() != native_queue(instance_->queue)) finish(native_queue(instance_->queue));

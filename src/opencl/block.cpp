@@ -94,6 +94,14 @@ Block::~Block() {
   deletes = opencl::release(root.release()) && deletes;
   if (!deletes) return;
   if (!external->deleted_within(patience)) {
+    if (external->lost) {
+      external->claim.keep_claimed();
+      report(Error(Errc::device_lost, backend)
+                 .in("clReleaseMemObject")
+                 .asking(nbytes)
+                 .because("the memory stays claimed: the driver does not say that it is done with it"));
+      return;
+    }
     report(
         Error(Errc::driver, backend)
             .in("clReleaseMemObject")

@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "status.hpp"
@@ -30,8 +31,9 @@ class Link final : public device::HostLink {
         info_(info),
         read_only_(request.read_only) {}
   ~Link() override {
+    if (!process::may_release()) return;
     // The driver would wait for commands that use the memory, and not for those that it has not been given.
-    if (auto idle = device_.synchronize(); !idle && process::may_release()) report(idle.error());
+    if (auto idle = device_.synchronize(); !idle) report(idle.error());
   }
 
   [[nodiscard]] device::LinkInfo info() const noexcept override { return info_; }
@@ -44,8 +46,13 @@ class Link final : public device::HostLink {
     PackedAllocator allocator = buffer_.allocator();
     const auto part = allocator.offset(buffer_.handle(), nbytes, byte_offset);
     if (!part) return fail(part.error());
-    // OpenCL 3.0, clEnqueueWriteBuffer: the source may be the host pointer of the buffer itself.
-    if (auto written = allocator.copyin(*part, bytes_.subspan(byte_offset, nbytes)); !written) return written;
+    // OpenCL 3.0, clEnqueueWriteBuffer: the source may be the host pointer of the buffer itself, while nothing
+    // of it is mapped.
+    const auto source = bytes_.subspan(byte_offset, nbytes);
+    const auto mapped = has_maps();
+    if (!mapped) return fail(mapped.error());
+    auto written = *mapped ? write_aside(allocator, *part, source) : allocator.copyin(*part, source);
+    if (!written) return written;
     // Quirk::events_order_queues_only: what a blocking call wrote is seen everywhere once its queue is empty.
     return device_.allocator().synchronize();
   }
@@ -68,6 +75,31 @@ class Link final : public device::HostLink {
   }
 
  private:
+  [[nodiscard]] Result<bool> has_maps() const {
+    cl_uint maps = 0;
+    const cl_int status =
+        clGetMemObjectInfo(buffer_.as<ClBuffer>()->root(), CL_MEM_MAP_COUNT, sizeof maps, &maps, nullptr);
+    if (auto told = check(status, "clGetMemObjectInfo", Doing::moving); !told) return fail(told.error());
+    return maps != 0;
+  }
+
+  // From a copy of the bytes, a piece at a time.
+  [[nodiscard]] static Result<void> write_aside(PackedAllocator& allocator, const PackedBuffer& part,
+                                                std::span<const std::byte> source) {
+    constexpr std::size_t most = std::size_t{1} << 20U;
+    const std::size_t room = std::min(source.size(), most);
+    const std::unique_ptr<std::byte[]> aside(new (std::nothrow) std::byte[room]);
+    if (aside == nullptr) return fail(Error(Errc::out_of_memory, "host").in("publish").asking(room));
+    for (std::size_t at = 0; at < source.size(); at += room) {
+      const auto piece = source.subspan(at, std::min(room, source.size() - at));
+      std::ranges::copy(piece, aside.get());
+      const auto there = allocator.offset(part, piece.size(), at);
+      if (!there) return fail(there.error());
+      if (auto moved = allocator.copyin(*there, {aside.get(), piece.size()}); !moved) return moved;
+    }
+    return {};
+  }
+
   device::Device device_;
   Buffer buffer_;
   std::span<std::byte> bytes_;

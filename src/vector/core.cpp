@@ -38,7 +38,7 @@ VectorCore::~VectorCore() {
   const bool outlived = memory_.outlives_this() || !family_->empty();
   if (process::may_release() && storage_ != VectorStorage::device_only && location_.device_is_newest() &&
       outlived) {
-    tell(download_newest());
+    tell(download(*newest(), all()));  // although a relative may be reading
   }
   unprotect();
   if (!process::may_release()) return;
@@ -52,6 +52,16 @@ VectorCore::Copy* VectorCore::find(const device::Device& device) const noexcept 
 
 VectorCore::Copy* VectorCore::newest() const noexcept {
   return location_.device ? find(*location_.device) : nullptr;
+}
+
+VectorCore::Copy* VectorCore::pending() const noexcept {
+  Copy* const copy = writer_ ? find(*writer_) : nullptr;
+  return copy != nullptr && copy->writing != 0 ? copy : nullptr;
+}
+
+VectorCore::Copy* VectorCore::newer_than_host() const noexcept {
+  if (Copy* const copy = pending()) return copy;
+  return location_.device_is_newest() ? newest() : nullptr;
 }
 
 Result<VectorCore::Copy*> VectorCore::ensure(const device::Device& device) {
@@ -108,23 +118,19 @@ Result<std::shared_ptr<VectorCore>> VectorCore::part(ByteRange range) {
 }
 
 Result<void> VectorCore::to_device(const device::Device& device) {
+  if (auto usable = check_process(); !usable) return usable;
   if (storage_ == VectorStorage::device_only) return move_between_devices(device);
   if (auto free = check_unmapped(all(), "to_device"); !free) return free;
-  if (auto home = others_home(); !home) return home;
-  if (current_on(device)) return {};
-  if (location_.device_is_newest()) {
-    if (auto home = download_newest(); !home) return home;
+  if (auto home = others_home(berth::Access::write); !home) return home;
+  const Copy* const newer = newer_than_host();
+  if (newer == nullptr ? current_on(device) : newer->device == device) {
+    if (!location_.device_is_newest()) location_ = {Location::State::both, device};
+    return {};
   }
+  if (auto home = come_home(berth::Access::write); !home) return home;
   const std::size_t had = copies_.size();
   const auto copy = ensure(device);
   if (!copy) return fail(copy.error());
-  // Nobody has written since a launch was announced there, whose kernels may have run: an upload would
-  // replace their results.
-  const bool has_newest = (*copy)->announced != 0 && writer_ == device;
-  if (has_newest) {
-    location_ = {Location::State::both, device};
-    return {};
-  }
   if (auto moved = upload(**copy, all()); !moved) {
     forget_since(had);
     return moved;
@@ -134,15 +140,23 @@ Result<void> VectorCore::to_device(const device::Device& device) {
 }
 
 Result<void> VectorCore::move_between_devices(const device::Device& device) {
-  if (current_on(device)) return {};
+  Copy* const source = newer_than_host();
+  if (source != nullptr && source->device == device) {
+    location_ = {Location::State::gpu, device};
+    return {};
+  }
   const std::size_t had = copies_.size();
   const auto copy = ensure(device);
   if (!copy) return fail(copy.error());
-  if (location_.device_is_newest() && nbytes() != 0) {
-    Copy& source = *newest();
-    auto moved = source.wait().both();
+  if (source != nullptr && nbytes() != 0) {
+    auto moved = source->wait().both();
     if (moved) {
-      if (auto copied = berth::copy((*copy)->own, source.own); !copied) moved = fail(copied.error());
+      const Ended replaced = (*copy)->wait();
+      tell(replaced.launches);  // nobody will read their results
+      moved = replaced.idle;
+    }
+    if (moved) {
+      if (auto copied = berth::copy((*copy)->own, source->own); !copied) moved = fail(copied.error());
     }
     if (moved) moved = device.allocator().synchronize();
     if (!moved) {
@@ -156,10 +170,11 @@ Result<void> VectorCore::move_between_devices(const device::Device& device) {
 
 Result<void> VectorCore::to_host(bool force) {
   if (auto host = check_host("to_host"); !host) return host;
-  if (auto home = others_home(); !home) return home;
-  if (location_.device_is_newest()) return download_newest();
+  if (auto home = others_home(berth::Access::write); !home) return home;
+  if (newer_than_host() != nullptr) return come_home(berth::Access::write);
   if (!force || location_.state != Location::State::both) return {};
-  if (auto home = download_newest(); !home) return home;
+  if (auto free = check_unmapped(all(), "to_host"); !free) return free;
+  if (auto home = download(*newest(), all()); !home) return home;
   wrote(location_.device);
   return {};
 }
@@ -175,11 +190,12 @@ Result<void> VectorCore::bring_home() {
 }
 
 Result<void> VectorCore::free_buffer(const device::Device& device) {
+  if (auto usable = check_process(); !usable) return usable;
   if (auto free = check_unmapped(all(), "free_buffer"); !free) return free;
   Copy* const copy = find(device);
   if (copy == nullptr) return {};
   const bool named = location_.names(device);
-  if (named && location_.device_is_newest()) {
+  if ((named && location_.device_is_newest()) || newer_than_host() == copy) {
     if (auto home = to_host(false); !home) return home;
   }
   unprotect();
@@ -190,8 +206,9 @@ Result<void> VectorCore::free_buffer(const device::Device& device) {
 }
 
 Result<void> VectorCore::free_all_buffers() {
+  if (auto usable = check_process(); !usable) return usable;
   if (auto free = check_unmapped(all(), "free_all_buffers"); !free) return free;
-  if (location_.device_is_newest()) {
+  if (newer_than_host() != nullptr) {
     if (auto home = to_host(false); !home) return home;
   }
   unprotect();
@@ -217,18 +234,15 @@ Result<void> VectorCore::release_copy(Copy& copy) {
 
 Result<void> VectorCore::before_read() {
   if (auto host = check_host("read"); !host) return host;
-  if (auto home = others_home(); !home) return home;
-  if (!location_.device_is_newest() || !auto_sync_ || !berth::auto_sync()) return {};
-  return download_newest();
+  if (auto home = others_home(berth::Access::read); !home) return home;
+  return auto_sync_ && berth::auto_sync() ? come_home(berth::Access::read) : Result<void>();
 }
 
 Result<void> VectorCore::before_write() {
   if (auto writable = check_writable("write"); !writable) return writable;
   if (auto free = check_unmapped(all(), "write"); !free) return free;
-  if (auto home = others_home(); !home) return home;
-  if (location_.device_is_newest()) {
-    if (auto home = download_newest(); !home) return home;
-  }
+  if (auto home = others_home(berth::Access::write); !home) return home;
+  if (auto home = come_home(berth::Access::write); !home) return home;
   if (auto idle = wait_in_place(all()); !idle) return idle;
   host_wrote();
   return {};
@@ -248,7 +262,10 @@ void VectorCore::host_wrote() {
   wrote(std::nullopt);
 }
 
+Result<void> VectorCore::check_process() { return process::not_forked("host"); }
+
 Result<void> VectorCore::check_host(const char* call) const {
+  if (auto usable = check_process(); !usable) return usable;
   if (storage_ != VectorStorage::device_only) return {};
   return fail(Error(Errc::unsupported, "host")
                   .in(call)

@@ -50,7 +50,7 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
   }
   if (range.nbytes == 0) return &accesses_.emplace_back(Access{how, range, 1, Mapping(), nullptr});
   if (auto free = check_unmapped(range, call); !free) return fail(free.error());
-  if (auto home = others_home(); !home) return fail(home.error());
+  if (auto home = others_home(how); !home) return fail(home.error());
 
   // Read-only memory needs no map, and a driver that copies at one would write to it.
   const auto linked = std::ranges::find_if(copies_, [&](const auto& copy) {
@@ -59,8 +59,8 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
   const bool replaced = how == berth::Access::overwrite && whole(range);
   Access access{how, range, 1, Mapping(), nullptr};
   if (linked == copies_.end()) {
-    if (location_.device_is_newest() && !replaced) {
-      if (auto home = download_newest(); !home) return fail(home.error());
+    if (!replaced) {
+      if (auto home = come_home(how); !home) return fail(home.error());
     }
     if (!reads) {
       if (auto idle = wait_in_place(all()); !idle) return fail(idle.error());
@@ -77,8 +77,8 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
             .asking(range.nbytes)
             .because("a launch is announced and not done, whose kernels would find the range mapped"));
   }
-  if (location_.device_is_newest() && !location_.names(copy.device) && !replaced) {
-    if (auto home = download_newest(); !home) return fail(home.error());
+  if (const Copy* const newer = newer_than_host(); newer != nullptr && newer != &copy && !replaced) {
+    if (auto home = come_home(how); !home) return fail(home.error());
   }
   if (!current_on(copy.device) && !replaced) {
     // A map may copy from the device: what the host wrote goes there first, and all of it has been written.
@@ -87,11 +87,11 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
     location_ = {Location::State::both, copy.device};
   } else {
     const Ended ended = copy.wait();
-    if (!ended.idle) return fail(ended.idle.error());
     if (!ended.launches) {
       if (!replaced) return fail(ended.launches.error());
       report(ended.launches.error());
     }
+    if (!ended.idle) return fail(ended.idle.error());
   }
   if (auto idle = wait_in_place(range); !idle) return fail(idle.error());
   unprotect();

@@ -28,10 +28,10 @@ ByteRange VectorCore::shared_with(const VectorCore& other, ByteRange range) cons
   return {last - first, first};
 }
 
-Result<void> VectorCore::others_home() {
+Result<void> VectorCore::others_home(berth::Access how) {
   for (VectorCore* const other : *family_) {
-    if (other == this || !other->location_.device_is_newest() || !overlaps(*other)) continue;
-    if (auto home = other->download_newest(); !home) return home;
+    if (other == this || !overlaps(*other)) continue;
+    if (auto home = other->come_home(how); !home) return home;
   }
   return {};
 }
@@ -51,21 +51,29 @@ void VectorCore::wrote(const std::optional<device::Device>& writer) noexcept {
   outdate_others();
 }
 
-// The host's bytes in the range count, whatever a device holds; all others survive.
-Result<void> VectorCore::host_rules(ByteRange range) {
+// The bytes in the range are about to be this one's, whatever a relative has newest; all others survive.
+Result<void> VectorCore::keep_others(ByteRange range) {
   for (VectorCore* const other : *family_) {
-    if (other == this || !other->location_.device_is_newest() || !overlaps(*other)) continue;
+    Copy* const newer = other->newer_than_host();
+    if (other == this || newer == nullptr || !overlaps(*other)) continue;
     if (auto free = other->check_unmapped(other->all(), "publish"); !free) return free;
-    if (auto kept = other->download_outside(other->shared_with(*this, range)); !kept) return kept;
+    if (auto kept = other->download_outside(*newer, other->shared_with(*this, range)); !kept) return kept;
+    other->outdate_others();
     other->unprotect();  // the host writes there next
     other->location_.state = Location::State::stale_gpu;
+    other->writer_.reset();
   }
+  return {};
+}
+
+// The host's bytes in the range count, whatever a device holds.
+Result<void> VectorCore::host_rules(ByteRange range) {
+  if (auto kept = keep_others(range); !kept) return kept;
   return wait_in_place(range);
 }
 
 // Two parts at most, before and behind the range.
-Result<void> VectorCore::download_outside(ByteRange range) {
-  Copy& source = *newest();
+Result<void> VectorCore::download_outside(Copy& source, ByteRange range) {
   const std::size_t end = range.byte_offset + range.nbytes;
   for (const ByteRange part : {ByteRange{range.byte_offset, 0}, ByteRange{nbytes() - end, end}}) {
     if (auto home = download(source, part); !home) return home;

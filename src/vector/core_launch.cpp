@@ -6,6 +6,7 @@
 namespace berth::inline BERTH_ABI::detail {
 
 Result<void> VectorCore::check_launch(LaunchUse use) const {
+  if (auto usable = check_process(); !usable) return usable;
   if (use != LaunchUse::in && storage_ != VectorStorage::device_only) {
     if (auto writable = check_writable("launching"); !writable) return writable;
   }
@@ -19,9 +20,9 @@ Result<bool> VectorCore::prepare_launch(const device::Device& device, LaunchUse 
   }
   // Nothing of it will be read, so nothing is uploaded; what another device has newest is kept until the
   // launch counts as run.
-  if (auto home = others_home(); !home) return fail(home.error());
-  if (location_.device_is_newest() && !location_.names(device)) {
-    if (auto home = download_newest(); !home) return fail(home.error());
+  if (auto home = others_home(berth::Access::write); !home) return fail(home.error());
+  if (const Copy* const newer = newer_than_host(); newer != nullptr && newer->device != device) {
+    if (auto home = come_home(berth::Access::write); !home) return fail(home.error());
   }
   const std::size_t had = copies_.size();
   if (auto copy = ensure(device); !copy) return fail(copy.error());
@@ -35,6 +36,8 @@ void VectorCore::unprepare_launch(const device::Device& device) noexcept {
 std::uint64_t VectorCore::mark_launched(const device::Device& device, LaunchUse use) {
   Copy& copy = *find(device);
   ++copy.announced;
+  if (use != LaunchUse::in) ++copy.writing;
+  if (use == LaunchUse::out) copy.replace_launches();
   mark(copy, use);
   return copy.id;
 }
@@ -56,12 +59,27 @@ void VectorCore::mark(Copy& copy, LaunchUse use) {
 }
 
 // What read or moved the vector since the announcement came before the kernels, and does not count. A newer
-// version does, be it the host's or another device's.
+// version does, be it the host's, another device's or another launch's.
 void VectorCore::mark_done(const device::Device& device, LaunchUse use, std::uint64_t id) {
   Copy* const copy = find(device);
   if (copy == nullptr) return;  // freed since the launch was announced
-  if (copy->id == id) --copy->announced;
-  mark(*copy, current_on(device) || writer_ == device ? use : LaunchUse::in);
+  if (copy->id == id) {
+    --copy->announced;
+    if (use != LaunchUse::in) --copy->writing;
+  }
+  const bool counts = writer_ == device || (current_on(device) && !pending_elsewhere(*copy));
+  mark(*copy, counts ? use : LaunchUse::in);
+}
+
+bool VectorCore::pending_elsewhere(const Copy& copy) const noexcept {
+  return std::ranges::any_of(*family_, [&](const VectorCore* member) {
+    const Copy* const other = member->pending();
+    return other != nullptr && other != &copy && (member == this || overlaps(*member));
+  });
+}
+
+void VectorCore::Copy::replace_launches() noexcept {
+  for (Launched& earlier : launches) earlier.writes = false;
 }
 
 void VectorCore::add_launch(const device::Device& device, LaunchUse use, const Event& event) {
@@ -70,6 +88,7 @@ void VectorCore::add_launch(const device::Device& device, LaunchUse use, const E
   // What has ended well needs no waiting for.
   std::erase_if(copy->launches,
                 [](const Launched& earlier) { return earlier.event.complete().value_or(false); });
+  if (use == LaunchUse::out) copy->replace_launches();
   copy->launches.push_back({event, use != LaunchUse::in});
 }
 

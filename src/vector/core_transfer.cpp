@@ -29,6 +29,10 @@ VectorCore::Ended VectorCore::Copy::wait() {
   std::erase_if(launches, [&](const Launched& launched) {
     const auto waited = launched.event.wait();
     if (waited) return true;
+    if (waited.error().code() == Errc::unsupported) {  // its backend orders queues only
+      if (auto ordered = device.allocator().wait(launched.event); !ordered) report(ordered.error());
+      return true;
+    }
     // A failed command tells more by its own status than by a wait for it; of one that has not ended the wait
     // itself failed, and the next one waits again.
     const auto complete = launched.event.complete();
@@ -47,7 +51,7 @@ VectorCore::Ended VectorCore::Copy::wait() {
   });
   ended.idle = device.synchronize();
   if (ended.idle) ended.idle = running;
-  if (ended.idle) busy = false;
+  if (ended.idle && announced == 0) busy = false;
   return ended;
 }
 
@@ -58,11 +62,11 @@ std::span<std::byte> VectorCore::host(ByteRange range) const noexcept {
 Result<void> VectorCore::upload(Copy& copy, ByteRange range) {
   if (range.nbytes == 0) return {};
   const Ended ended = copy.wait();
-  if (!ended.idle) return ended.idle;
   if (!ended.launches) {
     if (!whole(range)) return ended.launches;
     report(ended.launches.error());  // all that it wrote is replaced
   }
+  if (!ended.idle) return ended.idle;
   unprotect();
   if (copy.link) return copy.link->publish(range.nbytes, range.byte_offset);
   if (auto moved = with_part(copy.own, range,
@@ -91,10 +95,19 @@ Result<void> VectorCore::download(Copy& copy, ByteRange range) {
   return moved;
 }
 
-Result<void> VectorCore::download_newest() {
-  if (auto free = check_unmapped(all(), "to_host"); !free) return free;
-  if (auto home = download(*newest(), all()); !home) return home;
-  location_.state = Location::State::both;
+Result<void> VectorCore::come_home(berth::Access how) {
+  Copy* const newer = newer_than_host();
+  if (newer == nullptr) return {};
+  if (auto free = check_unmapped(all(), "to_host"); !free) {
+    return how == berth::Access::read && !location_.device_is_newest() ? Result<void>() : free;
+  }
+  if (auto home = download(*newer, all()); !home) return home;
+  outdate_others();  // what moved on since the announcement lacks what the kernels wrote
+  if (location_.device_is_newest()) {
+    location_.state = Location::State::both;
+  } else if (location_.state == Location::State::both && !location_.names(newer->device)) {
+    location_.state = Location::State::stale_gpu;
+  }
   return {};
 }
 
@@ -104,18 +117,22 @@ Result<void> VectorCore::publish(const device::Device& device, ByteRange range) 
   if (auto free = check_unmapped(range, "publish"); !free) return free;
   if (range.nbytes == 0 && nbytes() != 0) return {};
   // Where the device lacks the other bytes it gets all of them; what is newest elsewhere comes home first.
-  const bool lacks_others = !location_.names(device) || find(device) == nullptr;
-  if (lacks_others) {
+  Copy* const newer = newer_than_host();
+  const bool newer_elsewhere = newer != nullptr && newer->device != device;
+  const bool lacks_others = newer_elsewhere || !location_.names(device) || find(device) == nullptr;
+  // After a launch that is not done, too, the other bytes come home: its results end here.
+  const bool keeps_others = lacks_others || pending() != nullptr;
+  if (keeps_others) {
     if (auto free = check_unmapped(all(), "publish"); !free) return free;
   }
   if (auto rules = host_rules(range); !rules) return rules;
-  if (lacks_others) {
-    if (location_.device_is_newest() && !whole(range)) {
-      if (auto kept = download_outside(range); !kept) return kept;
-    }
-    range = all();
+  if (keeps_others && newer != nullptr && !whole(range)) {
+    if (auto kept = download_outside(*newer, range); !kept) return kept;
+    if (location_.device_is_newest()) location_.state = Location::State::both;
   }
-  if (whole(range)) host_wrote();  // also when the bytes do not get there
+  if (lacks_others) range = all();
+  const bool equal_then = whole(range) || location_.state == Location::State::both;
+  if (equal_then) host_wrote();  // also when the bytes do not get there
   const std::size_t had = copies_.size();
   const auto copy = ensure(device);
   if (!copy) return fail(copy.error());
@@ -123,7 +140,7 @@ Result<void> VectorCore::publish(const device::Device& device, ByteRange range) 
     forget_since(had);
     return moved;
   }
-  if (whole(range)) location_ = {Location::State::both, device};
+  if (equal_then) location_ = {Location::State::both, device};
   protect_if_owned();
   wrote(std::nullopt);
   return {};
@@ -135,15 +152,21 @@ Result<void> VectorCore::acquire(const device::Device& device, ByteRange range) 
   // A map would throw away what the host wrote since.
   if (!current_on(device)) return {};
   if (range.nbytes == 0 && nbytes() != 0) return {};
-  if (auto free = check_unmapped(range, "acquire"); !free) return free;
   Copy& copy = *find(device);
+  Copy* const newer = newer_than_host();
+  const bool newer_elsewhere = newer != nullptr && newer != &copy && !whole(range);
+  if (auto free = check_unmapped(newer_elsewhere ? all() : range, "acquire"); !free) return free;
+  if (auto kept = keep_others(range); !kept) return kept;
+  if (newer_elsewhere) {
+    if (auto kept = download_outside(*newer, range); !kept) return kept;
+  }
   if (auto home = download(copy, range); !home) return home;
   if (whole(range)) {
     location_.state = Location::State::both;
-  } else {
-    protect_if_owned();
+  } else if (newer_elsewhere) {
+    location_.state = Location::State::stale_gpu;
   }
-  wrote(device);
+  wrote(current_on(device) ? std::optional(device) : std::nullopt);
   return {};
 }
 

@@ -88,3 +88,31 @@ TEST_CASE("an empty vector makes no call that a driver could fail") {
   CHECK(message(host_ptr::detach(*vector, rig.device)) == "ok");
   CHECK(faults.calls() == 0);
 }
+
+TEST_CASE("memory of a lost device stays claimed, unless the driver says that it is done with it") {
+  const layers::Faults faults;
+  const bool done_with_it = GENERATE(true, false);
+  Reports reports;
+  const Rig rig;
+  const Array array = Rig::zeros();
+  const std::span bytes = std::as_writable_bytes(array.writable_elements());
+  {
+    Words vector = rig.attached(array);
+    const native::Owned<cl_mem> kept =
+        done_with_it ? native::Owned<cl_mem>() : native::retained(rig.mem(vector));
+    faults.fail("clFinish", 1, 100, CL_OUT_OF_RESOURCES);
+    CHECK(message(host_ptr::detach(vector, rig.device)) == "ok");
+    faults.disarm();
+    CHECK(vector.buffer(rig.device) == nullptr);
+    const auto told = reports.take();
+    CHECK(std::ranges::any_of(told, [](const auto& text) {
+            return text.find("stays claimed") != std::string::npos;
+          }) == !done_with_it);
+    CHECK(outcome(HostRange::claim(bytes, "test")) == (done_with_it ? "ok" : "overlap"));
+    Words again = Words::over(array);
+    CHECK(cause(host_ptr::attach(again, rig.device)) == (done_with_it ? "ok" : "overlap"));
+  }
+  static_cast<void>(clFinish(rig.stream.queue));
+  CHECK(outcome(HostRange::claim(bytes, "test")) == (done_with_it ? "ok" : "overlap"));
+  CHECK(reports.take().empty());
+}

@@ -58,6 +58,11 @@ TEST_CASE("child: a fork with an attached vector", "[.]") {
     const bool good = forked(vector->get(2000)) && forked(vector->to_host()) &&
                       forked(host_ptr::acquire_device_writes(*vector, rig.device, 64, 1024)) &&
                       forked(host_ptr::publish_host_writes(*vector, rig.device, 64, 1024)) &&
+                      forked(launching(rig.device, in(*vector))) && forked(vector->to_device(rig.device)) &&
+                      forked(vector->fill(1)) && forked(vector->free_buffer(rig.device)) &&
+                      forked(vector->free_all_buffers()) && forked(host_ptr::detach(*vector, rig.device)) &&
+                      forked(HostAccess<std::int32_t>::open(*vector, Access::read)) &&
+                      forked(rig.device.synchronize()) && rig.device.queues().empty() &&
                       forked(host_ptr::attach(fresh, rig.device)) &&
                       forked(host_ptr::attach(fresh, rig.device, {.policy = host_ptr::Policy::copy}));
     {

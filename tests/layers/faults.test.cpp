@@ -230,6 +230,25 @@ TEST_CASE("misuse is recorded") {
     CHECK(clCreateBuffer(fixture.context, CL_MEM_READ_WRITE, 0, nullptr, &status) == nullptr);
     told("clCreateBuffer: a buffer of no bytes");
   }
+  SECTION("the buffer's own memory") {
+    std::vector<std::byte> memory(size);
+    const native::Owned<cl_mem> own(
+        clCreateBuffer(fixture.context, CL_MEM_USE_HOST_PTR, size, memory.data(), &status));
+    const auto write = [&](std::size_t from) {
+      return clEnqueueWriteBuffer(fixture.queue, own, CL_TRUE, 0, 100, memory.data() + from, 0, nullptr,
+                                  nullptr);
+    };
+    CHECK(write(0) == CL_SUCCESS);
+    CHECK(fixture.faults.violations().empty());
+    void* const pointer =
+        clEnqueueMapBuffer(fixture.queue, own, CL_TRUE, CL_MAP_READ, 200, 100, 0, nullptr, nullptr, &status);
+    CHECK(write(500) == CL_SUCCESS);
+    CHECK(fixture.faults.violations().empty());
+    CHECK(write(0) == CL_SUCCESS);
+    told("clEnqueueWriteBuffer: the buffer's own memory while some of it is mapped");
+    CHECK(clEnqueueUnmapMemObject(fixture.queue, own, pointer, 0, nullptr, nullptr) == CL_SUCCESS);
+    REQUIRE(clFinish(fixture.queue) == CL_SUCCESS);
+  }
   SECTION("the origin of a sub-buffer") {
     const cl_buffer_region region{1, 10};
     CHECK(clCreateSubBuffer(fixture.buffer, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &status) == nullptr);

@@ -90,9 +90,11 @@ struct Checks<Entry::clCreateSubBuffer> {
 
 template <>
 struct Checks<Entry::clEnqueueReadBuffer> : Checks<Entry::clGetPlatformIDs> {
-  static bool before(cl_command_queue, cl_mem object, cl_bool, std::size_t offset, std::size_t nbytes, void*,
-                     cl_uint, const cl_event*, cl_event*) {
-    ledger().check_range(to_string(Entry::clEnqueueReadBuffer), object, offset, nbytes);
+  static bool before(cl_command_queue, cl_mem object, cl_bool, std::size_t offset, std::size_t nbytes,
+                     void* pointer, cl_uint, const cl_event*, cl_event*) {
+    constexpr std::string_view name = to_string(Entry::clEnqueueReadBuffer);
+    ledger().check_range(name, object, offset, nbytes);
+    ledger().check_own_memory(name, object, offset, pointer);
     return true;
   }
 };
@@ -100,8 +102,10 @@ struct Checks<Entry::clEnqueueReadBuffer> : Checks<Entry::clGetPlatformIDs> {
 template <>
 struct Checks<Entry::clEnqueueWriteBuffer> : Checks<Entry::clGetPlatformIDs> {
   static bool before(cl_command_queue, cl_mem object, cl_bool, std::size_t offset, std::size_t nbytes,
-                     const void*, cl_uint, const cl_event*, cl_event*) {
-    ledger().check_range(to_string(Entry::clEnqueueWriteBuffer), object, offset, nbytes);
+                     const void* pointer, cl_uint, const cl_event*, cl_event*) {
+    constexpr std::string_view name = to_string(Entry::clEnqueueWriteBuffer);
+    ledger().check_range(name, object, offset, nbytes);
+    ledger().check_own_memory(name, object, offset, pointer);
     return true;
   }
 };

@@ -95,6 +95,18 @@ void Ledger::check_copy(std::string_view entry, cl_mem from, std::size_t from_of
   }
 }
 
+void Ledger::check_own_memory(std::string_view entry, cl_mem object, std::size_t offset,
+                              const void* pointer) {
+  const std::lock_guard lock(mutex_);
+  const Range range = in_root(object, offset, 0);
+  const auto address = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at); };
+  for (const Map& live : maps_) {
+    const bool own = live.range.root == range.root &&
+                     address(live.pointer) - live.range.offset == address(pointer) - range.offset;
+    if (own) return record(entry, "the buffer's own memory while some of it is mapped");
+  }
+}
+
 void Ledger::mapped(std::string_view entry, cl_mem object, const void* pointer, std::size_t offset,
                     std::size_t nbytes, bool writes) {
   const std::lock_guard lock(mutex_);

@@ -73,6 +73,9 @@ class Ledger {
   /// Records a violation when a copy's ranges share bytes of one root.
   void check_copy(std::string_view entry, cl_mem from, std::size_t from_offset, cl_mem to,
                   std::size_t to_offset, std::size_t nbytes);
+  /// Records a violation when what is read into or written from is the buffer's own host memory while some of
+  /// it is mapped (OpenCL 3.0, clEnqueueWriteBuffer).
+  void check_own_memory(std::string_view entry, cl_mem object, std::size_t offset, const void* pointer);
 
   /// A new map; a violation when it overlaps a live one and either writes, or has the address of a live one.
   void mapped(std::string_view entry, cl_mem object, const void* pointer, std::size_t offset,

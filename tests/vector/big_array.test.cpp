@@ -128,3 +128,19 @@ TEST_CASE("kinds have names and constants") {
   CHECK(complex32.name == "complex32");
   CHECK(complex64.name == "complex64");
 }
+
+TEST_CASE("an array that was moved from is empty, and nobody's memory") {
+  auto made = BigArray<float>::create(16);
+  REQUIRE(message(made) == "ok");
+  BigArray<float> array = std::move(*made);
+  BigArray<float>& gone = *made;
+  CHECK(gone.empty());
+  CHECK(gone.data() == nullptr);
+  CHECK(gone.memory().owner == nullptr);
+  BigArray<float>& self = array;
+  array = std::move(self);
+  CHECK(array.size() == 16);
+  swap(array, gone);
+  CHECK(array.empty());
+  CHECK(gone.size() == 16);
+}

@@ -151,6 +151,58 @@ TEST_CASE("a device-only vector goes from device to device and never home") {
   CHECK(outcome(Vector<double>::on_device(SIZE_MAX / 4, a)) == "invalid_size");
 }
 
+TEST_CASE("a device-only vector that moves keeps what an announced launch writes") {
+  const Device a = toy::device("a");
+  const Device b = toy::device("b");
+  auto vector = Vector<std::int32_t>::on_device(16, a);
+  REQUIRE(message(vector) == "ok");
+  auto launch = launching(a, inout(*vector));
+  REQUIRE(message(launch) == "ok");
+  REQUIRE(message(vector->to_device(b)) == "ok");
+  const int way = GENERATE(0, 1, 2, 3);
+  CAPTURE(way);
+  std::ranges::fill(on(*vector, a), 7);
+  if (way == 0) {
+    REQUIRE(message(vector->to_device(a)) == "ok");
+    CHECK(vector->location() == Location{State::gpu, a});
+  } else if (way == 1) {
+    REQUIRE(message(vector->to_device(b)) == "ok");
+    CHECK(on(*vector, b)[3] == 7);
+  } else if (way == 2) {
+    CHECK(outcome(vector->free_buffer(a)) == "unsupported");
+  } else {
+    auto other = launching(b, inout(*vector));
+    REQUIRE(message(other) == "ok");
+    CHECK(on(*vector, b)[3] == 7);
+    on(*vector, b)[3] = 8;
+  }
+  launch->done();
+  REQUIRE(message(vector->to_device(a)) == "ok");
+  CHECK(on(*vector, a)[0] == 7);
+  CHECK(on(*vector, a)[3] == (way == 3 ? 8 : 7));
+}
+
+TEST_CASE("a device-only vector does not move under a launch that reads what is replaced") {
+  const Device a = toy::device("a");
+  const Device b = toy::device("b");
+  auto vector = Vector<std::int32_t>::on_device(16, a);
+  REQUIRE(message(vector) == "ok");
+  Done reading;
+  auto launch = launching(a, in(*vector));
+  REQUIRE(message(launch) == "ok");
+  launch->done(borrowed(reading));
+  REQUIRE(message(vector->to_device(b)) == "ok");
+  static_cast<void>(launching(b, inout(*vector)));
+  CHECK(reading.waits == 1);  // as the source of the first move
+  Done again;
+  auto second = launching(a, in(*vector));
+  REQUIRE(message(second) == "ok");
+  static_cast<void>(launching(b, inout(*vector)));
+  second->done(borrowed(again));
+  REQUIRE(message(vector->to_device(a)) == "ok");
+  CHECK(again.waits == 1);
+}
+
 TEST_CASE("a vector made for a device has no buffer until it is needed") {
   const Device device = toy::device("toy");
   auto vector = Vector<float>::create(16, device);
@@ -164,14 +216,17 @@ TEST_CASE("a vector made for a device has no buffer until it is needed") {
 }
 
 TEST_CASE("elements outside are out_of_range, and nothing is fetched for them") {
+  const Device device = toy::device("toy");
   auto vector = Vector<std::int32_t>::create(4);
   REQUIRE(message(vector) == "ok");
+  static_cast<void>(launching(device, inout(*vector)));
   CHECK(outcome(vector->get(4)) == "out_of_range");
   CHECK(outcome(vector->set(4, 1)) == "out_of_range");
   CHECK(outcome(vector->get(SIZE_MAX)) == "out_of_range");
   CHECK(outcome(vector->sub_vector(2, 3)) == "out_of_range");
   CHECK(outcome(vector->sub_vector(SIZE_MAX, 2)) == "out_of_range");
   CHECK(outcome(vector->sub_vector(0, 4)) == "ok");
+  CHECK(vector->location() == Location{State::stale_cpu, device});
 }
 
 TEST_CASE("a moved-from vector answers invalid_argument") {
@@ -186,7 +241,7 @@ TEST_CASE("a moved-from vector answers invalid_argument") {
   CHECK(gone.location() == Location{});
   CHECK(gone.buffer(device) == nullptr);
   CHECK(outcome(gone.get(0)) == "invalid_argument");
-  CHECK(outcome(gone.set(0, 1)) == "out_of_range");
+  CHECK(outcome(gone.set(0, 1)) == "invalid_argument");
   CHECK(outcome(gone.fill(0)) == "invalid_argument");
   CHECK(outcome(gone.to_device(device)) == "invalid_argument");
   CHECK(outcome(gone.to_host()) == "invalid_argument");
@@ -355,6 +410,37 @@ TEST_CASE("the end of a vector brings the newest home when somebody can still se
   CHECK(array->elements()[15] == 7);
 }
 
+TEST_CASE("an end brings the newest home although a relative is being read") {
+  const Device device = toy::device("toy");
+  auto array = BigArray<std::int32_t>::create(16);
+  REQUIRE(message(array) == "ok");
+  auto parent = Vector<std::int32_t>::over(*array);
+  auto child = parent.sub_vector(8, 8);
+  REQUIRE(message(child) == "ok");
+  auto launch = launching(device, out(*child));
+  REQUIRE(message(launch) == "ok");
+  std::ranges::fill(on(*child, device), 4);
+  const auto access = host_ptr::HostAccess<std::int32_t>::open(parent, Access::read);
+  REQUIRE(message(access) == "ok");
+  std::ranges::fill(on(*child, device), 5);
+  launch->done();
+  *child = Vector<std::int32_t>();
+  CHECK(array->elements()[15] == 5);
+}
+
+TEST_CASE("an owner that keeps nothing alive does not pass for the last one") {
+  const Device device = toy::device("toy");
+  std::vector<std::int32_t> elements(16);
+  {
+    auto vector = Vector<std::int32_t>::over(BigArray<std::int32_t>::over(
+        std::span(elements), std::shared_ptr<const void>(std::shared_ptr<void>(), elements.data())));
+    auto launch = launching(device, inout(vector));
+    REQUIRE(message(launch) == "ok");
+    std::ranges::fill(on(vector, device), 6);
+  }
+  CHECK(elements[15] == 6);
+}
+
 TEST_CASE("an end that fails is reported") {
   Reports reports;
   toy::Framework framework;
@@ -496,6 +582,41 @@ TEST_CASE("a launch whose wait failed still runs, until a wait or the event itse
   CHECK(ended.waits == 1);
 }
 
+TEST_CASE("a launch whose results were replaced fails nobody") {
+  Reports reports;
+  const Device device = toy::device("toy");
+  auto vector = Vector<std::int32_t>::create(16);
+  REQUIRE(message(vector) == "ok");
+  Done failed{.failed = true};
+  const bool late = GENERATE(false, true);
+  auto first = launching(device, inout(*vector));
+  REQUIRE(message(first) == "ok");
+  if (!late) first->done(borrowed(failed));
+  Done good;
+  auto second = launching(device, out(*vector));
+  REQUIRE(message(second) == "ok");
+  if (late) first->done(borrowed(failed));
+  second->done(borrowed(good));
+  CHECK(message(vector->to_host()) == "ok");
+  CHECK(reports.take().size() == 1);
+}
+
+TEST_CASE("an event that its backend cannot wait for orders the device's queue") {
+  Reports reports;
+  models::Native native;
+  // With an allocator that orders by events, and with one that knows none: then the sink hears of it.
+  for (const Device& device : {Device("toy", 0, "rich", pack(models::Rich<'a'>())), toy::device("toy")}) {
+    auto vector = Vector<std::int32_t>::create(16);
+    REQUIRE(message(vector) == "ok");
+    auto launch = launching(device, inout(*vector));
+    REQUIRE(message(launch) == "ok");
+    launch->done(Event::borrow(models::event_kind, &native));
+    CHECK(message(vector->to_host()) == "ok");
+    CHECK(message(vector->free_all_buffers()) == "ok");
+  }
+  CHECK(reports.take().size() == 1);
+}
+
 TEST_CASE("what the host wrote after a launch was announced is newer, however late the launch is done") {
   const Device a = toy::device("a");
   const Device b = toy::device("b");
@@ -503,9 +624,11 @@ TEST_CASE("what the host wrote after a launch was announced is newer, however la
   auto vector = Vector<std::int32_t>::create(16);
   REQUIRE(message(vector) == "ok");
   const bool elsewhere = GENERATE(false, true);
+  const bool looked = GENERATE(false, true);
   {
     auto launch = launching(a, LaunchArgument{vector->core(), use});
     REQUIRE(message(launch) == "ok");
+    if (looked) REQUIRE(outcome(vector->get(1)) == "ok");
     std::ranges::fill(on(*vector, a), 4);
     REQUIRE(message(vector->set(0, 7)) == "ok");
     if (elsewhere) REQUIRE(message(vector->to_device(b)) == "ok");
@@ -568,6 +691,131 @@ TEST_CASE("what only reads between the announcement and the kernel does not cost
   launch->done();
   CHECK(parts->get(0).value_or(0) == 7);
   CHECK(vector.get(0).value_or(0) == 7);
+}
+
+TEST_CASE("a look before the kernel costs none of its results, whatever comes before done") {
+  toy::Framework framework;
+  const Device a = framework.first;
+  const Device b = framework.second;
+  const bool linked = GENERATE(false, true);
+  const int look = GENERATE(range(0, 4));
+  const int way = GENERATE(range(0, 13));
+  CAPTURE(linked, look, way);
+  auto array = BigArray<std::int32_t>::create(16);
+  REQUIRE(message(array) == "ok");
+  auto vector = Vector<std::int32_t>::over(*array);
+  auto part = vector.sub_vector(8, 8);
+  REQUIRE(message(part) == "ok");
+  if (linked) REQUIRE(state_table::message(host_ptr::attach(vector, a)) == "ok");
+  auto launch = launching(a, inout(vector));
+  REQUIRE(message(launch) == "ok");
+  const auto ok = [](const auto& result) { REQUIRE(state_table::message(result) == "ok"); };
+  if (look == 1) ok(vector.get(0));
+  if (look == 2) ok(vector.to_device(b));
+  if (look == 3) ok(part->to_device(b));
+  std::ranges::fill(on(vector, a), 7);
+  // One element and no more is written; 9 where it is.
+  std::size_t written = 12;
+  const auto write = [&] { array->writable_elements()[written] = 9; };
+  bool writes = true;
+  switch (way) {
+    case 0:
+      ok(vector.set(written, 9));
+      break;
+    case 1:
+      ok(part->set(written - 8, 9));
+      break;
+    case 2:
+      write();
+      ok(host_ptr::publish_host_writes(vector, a, 4, 48));
+      break;
+    case 3:
+      write();
+      ok(host_ptr::publish_host_writes(vector, b, 4, 48));
+      break;
+    case 4:
+      write();
+      ok(host_ptr::publish_host_writes(*part, b, 4, 16));
+      break;
+    case 5: {
+      auto other = launching(b, inout(vector));
+      ok(other);
+      on(vector, b)[written] = 9;
+      break;
+    }
+    case 6: {
+      auto other = launching(b, inout(*part));
+      ok(other);
+      on(*part, b)[written - 8] = 9;
+      break;
+    }
+    case 7: {
+      auto access = host_ptr::HostAccess<std::int32_t>::open(*part, Access::write, 4, 16);
+      ok(access);
+      access->writable_elements()[0] = 9;
+      break;
+    }
+    case 8: {  // brings what is on the other device, where it is thought equal
+      ok(vector.to_device(b));
+      on(vector, b)[written] = 9;
+      ok(host_ptr::acquire_device_writes(vector, b, 4, 48));
+      break;
+    }
+    case 9: {
+      ok(part->to_device(b));
+      on(*part, b)[written - 8] = 9;
+      ok(host_ptr::acquire_device_writes(*part, b, 4, 16));
+      break;
+    }
+    case 10:
+      ok(vector.free_buffer(a));
+      writes = false;
+      break;
+    case 11:
+      ok(vector.to_device(b));
+      ok(vector.free_all_buffers());
+      writes = false;
+      break;
+    default:
+      ok(vector.to_device(b));
+      CHECK(std::ranges::count(on(vector, b), 7) == 16);
+      CHECK(vector.get(3).value_or(0) == 7);
+      writes = false;
+      break;
+  }
+  launch->done();
+  ok(vector.to_host());
+  ok(part->to_host());
+  for (std::size_t i = 0; i < 16; ++i) {
+    CAPTURE(i);
+    CHECK(array->elements()[i] == (writes && i == written ? 9 : 7));
+  }
+  for (const Device& device : {a, b}) {
+    ok(vector.to_device(device));
+    CHECK(std::ranges::equal(on(vector, device), array->elements()));
+  }
+}
+
+TEST_CASE("a launch that is done late takes nothing from a newer one elsewhere") {
+  const Device a = toy::device("a");
+  const Device b = toy::device("b");
+  auto vector = Vector<std::int32_t>::create(16);
+  REQUIRE(message(vector) == "ok");
+  auto parts = vector->sub_vector(8, 8);
+  REQUIRE(message(parts) == "ok");
+  const bool part = GENERATE(false, true);
+  Vector<std::int32_t>& newer = part ? *parts : *vector;
+  auto first = launching(a, inout(*vector));
+  REQUIRE(message(first) == "ok");
+  std::ranges::fill(on(*vector, a), 1);
+  auto second = launching(b, inout(newer));
+  REQUIRE(message(second) == "ok");
+  REQUIRE(message(vector->to_device(a)) == "ok");
+  first->done();
+  for (std::int32_t& element : on(newer, b)) element += 10;
+  second->done();
+  CHECK(vector->get(15).value_or(0) == 11);
+  CHECK(vector->get(0).value_or(0) == (part ? 1 : 11));
 }
 
 TEST_CASE("what writes between the announcement and the kernel is newer than its results") {

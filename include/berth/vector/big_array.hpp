@@ -12,7 +12,8 @@
 
 namespace berth::inline BERTH_ABI {
 
-/// A contiguous host array of a scalar kind, kept alive together. A cheap handle; copies are the same array.
+/// A contiguous host array of a scalar kind, kept alive together. A cheap handle; copies are the same array,
+/// and one that was moved from is empty.
 /// One object, one thread at a time; the elements are the caller's to synchronise, as with any memory.
 template <Scalar T>
 class BigArray {
@@ -20,6 +21,14 @@ class BigArray {
   using value_type = T;
 
   BigArray() noexcept = default;
+  BigArray(const BigArray&) noexcept = default;
+  BigArray(BigArray&& other) noexcept : memory_(std::exchange(other.memory_, HostMemory{})) {}
+  BigArray& operator=(BigArray other) noexcept {
+    std::swap(memory_, other.memory_);
+    return *this;
+  }
+  ~BigArray() = default;
+  friend void swap(BigArray& a, BigArray& b) noexcept { std::swap(a.memory_, b.memory_); }
 
   /// `length` zeros in a block of its own, page-aligned and padded, so that every device that shares host
   /// memory takes it. `invalid_size` when no memory holds that many, `out_of_memory`.

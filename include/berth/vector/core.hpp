@@ -150,6 +150,7 @@ class BERTH_EXPORT VectorCore {
     std::unique_ptr<device::HostLink> link;        // null when separate
     std::vector<Launched> launches;
     std::size_t announced = 0;  // launches that are not done
+    std::size_t writing = 0;    // those of them that write
     bool busy = false;          // announced work may still use it
     bool protect = false;
 
@@ -157,6 +158,8 @@ class BERTH_EXPORT VectorCore {
     [[nodiscard]] device::LinkInfo info() const noexcept { return link ? link->info() : device::LinkInfo{}; }
     [[nodiscard]] bool in_place() const noexcept { return link != nullptr; }
     [[nodiscard]] Ended wait();
+    // Nobody will read what they wrote.
+    void replace_launches() noexcept;
   };
   using Family = std::vector<VectorCore*>;
 
@@ -165,6 +168,11 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] Copy* find(const device::Device& device) const noexcept;
   // What the location names; null when there is none, as for a device that has yet to get one.
   [[nodiscard]] Copy* newest() const noexcept;
+  // That of the newest announced launch, which is not done: its kernels may have written since the bytes were
+  // last fetched, whatever the location says.
+  [[nodiscard]] Copy* pending() const noexcept;
+  // What may hold bytes that are newer than the host's; null when nothing does.
+  [[nodiscard]] Copy* newer_than_host() const noexcept;
   [[nodiscard]] Result<Copy*> ensure(const device::Device& device);
   // Frees what `ensure` made after there were `count`, for a call that failed.
   void forget_since(std::size_t count) noexcept;
@@ -172,22 +180,27 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] bool whole(ByteRange range) const noexcept { return range.nbytes == memory_.nbytes; }
   [[nodiscard]] std::span<std::byte> host(ByteRange range) const noexcept;
 
+  [[nodiscard]] static Result<void> check_process();
   [[nodiscard]] Result<void> check_host(const char* call) const;
   [[nodiscard]] Result<void> check_writable(const char* call) const;
   [[nodiscard]] Result<void> check_range(ByteRange range, const char* call) const;
 
   [[nodiscard]] Result<void> upload(Copy& copy, ByteRange range);
   [[nodiscard]] Result<void> download(Copy& copy, ByteRange range);
-  [[nodiscard]] Result<void> download_newest();
+  // Brings home what is newer than the host's. Who reads may go without what a launch that is not done has
+  // perhaps written.
+  [[nodiscard]] Result<void> come_home(berth::Access how);
   [[nodiscard]] Result<void> release_copy(Copy& copy);
   [[nodiscard]] Result<void> move_between_devices(const device::Device& device);
 
   // The part of a range of a relative's that is this one's too.
   [[nodiscard]] ByteRange shared_with(const VectorCore& other, ByteRange range) const noexcept;
   [[nodiscard]] ByteRange next_unmapped(std::size_t first) const noexcept;
-  [[nodiscard]] Result<void> others_home();
+  [[nodiscard]] Result<void> others_home(berth::Access how);
+  [[nodiscard]] Result<void> keep_others(ByteRange range);
   [[nodiscard]] Result<void> host_rules(ByteRange range);
-  [[nodiscard]] Result<void> download_outside(ByteRange range);
+  [[nodiscard]] Result<void> download_outside(Copy& source, ByteRange range);
+  [[nodiscard]] bool pending_elsewhere(const Copy& copy) const noexcept;
   void mark(Copy& copy, LaunchUse use);
   void outdate_others() noexcept;
   // The device, or the host, wrote the newest version.

@@ -19,8 +19,9 @@ struct HostMemory {
   /// Keeps the memory alive; null when the caller does.
   std::shared_ptr<const void> owner;
 
-  /// Whether someone besides this copy holds, or may hold, the memory.
-  [[nodiscard]] bool outlives_this() const noexcept { return owner == nullptr || owner.use_count() > 1; }
+  /// Whether someone besides this copy holds, or may hold, the memory. An owner that counts nothing (an alias
+  /// of an empty pointer) keeps nothing alive: the caller does.
+  [[nodiscard]] bool outlives_this() const noexcept { return owner.use_count() != 1; }
 };
 
 /// A block of zeros for `count` elements of `element_bytes`, page-aligned and padded to whole pages, so that

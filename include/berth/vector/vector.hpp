@@ -116,14 +116,14 @@ class Vector {
 
   /// One element, fetched when a device has it newest and auto-sync is on.
   [[nodiscard]] Result<T> get(std::size_t index) const {
+    if (auto inside = check_index(index, "get"); !inside) return fail(inside.error());
     const auto elements = read();
     if (!elements) return fail(elements.error());
-    if (auto inside = checks::range(1, index, size(), "host", "get"); !inside) return fail(inside.error());
     return (*elements)[index];
   }
   /// Changes one element. What a device has newest is fetched first, whatever auto-sync says.
   [[nodiscard]] Result<void> set(std::size_t index, const T& value) {
-    if (auto inside = checks::range(1, index, size(), "host", "set"); !inside) return inside;
+    if (auto inside = check_index(index, "set"); !inside) return inside;
     const auto elements = write();
     if (!elements) return fail(elements.error());
     (*elements)[index] = value;
@@ -190,6 +190,10 @@ class Vector {
   [[nodiscard]] Result<void> check(const char* call) const {
     if (core_) return {};
     return fail(Error(Errc::invalid_argument, "host").in(call).because("the vector was moved from"));
+  }
+  [[nodiscard]] Result<void> check_index(std::size_t index, const char* call) const {
+    if (auto valid = check(call); !valid) return valid;
+    return checks::range(1, index, size(), "host", call);
   }
   [[nodiscard]] std::span<T> host() const noexcept {
     return {reinterpret_cast<T*>(core_->memory().data), size()};
