@@ -225,7 +225,7 @@ void Allocator::free(CudaBuffer buf, std::size_t /*nbytes*/, const BufferSpec& /
   } else {
     block.keep();
   }
-  block.release();
+  block.release(current);
 }
 
 Result<std::uintptr_t> Allocator::addr(const CudaBuffer& buf) {

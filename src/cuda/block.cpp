@@ -4,6 +4,7 @@
 #include <berth/core/diagnostics.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace berth::inline BERTH_ABI::cuda::detail {
@@ -84,16 +85,17 @@ void Block::settle(abi::Stream stream) noexcept {
   if (!settled && !context.told(driver.ctx_synchronize(), "cuCtxSynchronize")) keep();
 }
 
-Block::~Block() {
+void Block::end(const Current* current) noexcept {
+  const Context& context = *instance.context;
   if (kept_) {
     linked_.claim.keep_claimed();
     linked_.registration.keep();
-    return;
+  } else if (memory.kind != Memory::Kind::external && process::may_release() && !context.lost()) {
+    std::optional<Current> own;
+    if (current == nullptr) current = &own.emplace(context);
+    if (current->entered_or_told()) memory.release(context);
   }
-  const Context& context = *instance.context;
-  if (!process::may_release() || context.lost() || memory.kind == Memory::Kind::external) return;
-  const Current current(context);
-  if (current.entered_or_told()) memory.release(context);
+  delete this;
 }
 
 }  // namespace berth::inline BERTH_ABI::cuda::detail

@@ -101,7 +101,11 @@ class Block {
 
   void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) end(nullptr);
+  }
+  /// The same by who has made the context current.
+  void release(const Current& current) noexcept {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) end(&current);
   }
   /// The memory may be in use for ever: it is not given back, nor its range of the host's to another link.
   void keep() noexcept { kept_ = true; }
@@ -133,7 +137,8 @@ class Block {
   berth::detail::MappedRanges maps;
 
  private:
-  ~Block();
+  ~Block() = default;
+  void end(const Current* current) noexcept;
 
   HostLinked linked_;
   std::atomic<std::size_t> references_{1};

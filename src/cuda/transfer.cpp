@@ -3,6 +3,8 @@
 #include <berth/core/diagnostics.hpp>
 #include <berth/cuda/allocator.hpp>
 
+#include <optional>
+
 #include "block.hpp"
 #include "registration.hpp"
 
@@ -24,26 +26,25 @@ Result<void> follow(const Place& later, const Place& earlier) {
   const HoldReports held;
   detail::Order& order = earlier.instance.order;
   const MutexLock lock(order.mutex);
-  {
-    const Context& context = earlier.context;
-    const Current current(context);
-    if (!current.entered()) return current.entered();
-    if (order.event.get() == nullptr) {
-      auto made = detail::OwnedEvent::make(context);
-      if (!made) return fail(made.error());
-      order.event = std::move(*made);
-    }
-    if (auto recorded =
-            context.check(context.driver.event_record(order.event.get(), earlier.stream), "cuEventRecord");
-        !recorded) {
-      return recorded;
-    }
-  }
-  const Context& context = later.context;
+  const Context& context = earlier.context;
   const Current current(context);
   if (!current.entered()) return current.entered();
-  return context.check(context.driver.stream_wait_event(later.stream, order.event.get(), 0),
-                       "cuStreamWaitEvent");
+  if (order.event.get() == nullptr) {
+    auto made = detail::OwnedEvent::make(context);
+    if (!made) return fail(made.error());
+    order.event = std::move(*made);
+  }
+  if (auto recorded =
+          context.check(context.driver.event_record(order.event.get(), earlier.stream), "cuEventRecord");
+      !recorded) {
+    return recorded;
+  }
+  std::optional<Current> then;
+  if (later.context.handle != context.handle && !then.emplace(later.context).entered()) {
+    return then->entered();
+  }
+  return later.context.check(context.driver.stream_wait_event(later.stream, order.event.get(), 0),
+                             "cuStreamWaitEvent");
 }
 
 }  // namespace
