@@ -83,6 +83,15 @@ Result<Memory> allocate(const Context& context, std::size_t nbytes, const Buffer
   return seen_by_device(context, memory, nbytes);
 }
 
+// Memory of the device's that is the caller's.
+Result<Memory> external(const Context& context, std::size_t nbytes, void* address) {
+  Memory memory;
+  memory.address = reinterpret_cast<std::uintptr_t>(address);
+  if (auto right = detail::check_memory(context, memory.address, nbytes, "alloc"); !right)
+    return fail(right.error());
+  return memory;
+}
+
 // `invalid_argument` unless the chunks are whole pages.
 Result<void> check_options(const Options& options, const char* call) {
   if (options.registration_chunk_bytes != 0 && options.registration_chunk_bytes % page_bytes == 0) return {};
@@ -187,15 +196,9 @@ Result<CudaBuffer> Allocator::alloc(std::size_t nbytes, const BufferSpec& spec) 
   const Current current(context);
   if (!current.entered()) return fail(current.entered().error());
 
-  Result<Memory> memory;
-  if (spec.external_ptr == nullptr) {
-    memory = allocate(context, nbytes, spec);
-    if (!memory) return fail(memory.error());
-  } else {
-    memory->address = reinterpret_cast<std::uintptr_t>(spec.external_ptr);
-    if (auto right = detail::check_memory(context, memory->address, nbytes, "alloc"); !right)
-      return fail(right.error());
-  }
+  const auto memory = spec.external_ptr == nullptr ? allocate(context, nbytes, spec)
+                                                   : external(context, nbytes, spec.external_ptr);
+  if (!memory) return fail(memory.error());
   auto* const block = new (std::nothrow) Block(*instance_, *memory, nbytes);
   if (block == nullptr) {
     memory->release(context);

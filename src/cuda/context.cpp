@@ -107,13 +107,19 @@ bool Context::reaches(const Context& peer) const noexcept {
   return reached;
 }
 
+// On the usual way no Result is made or copied.
 Current::Current(const Context& context) noexcept : context_(context) {
   const Driver& driver = context.driver;
   abi::Context current = nullptr;
-  entered_ = context.check(driver.ctx_get_current(&current), "cuCtxGetCurrent");
-  if (!entered_ || current == context.handle) return;
-  entered_ = context.check(driver.ctx_push_current(context.handle), "cuCtxPushCurrent");
-  pushed_ = entered_.has_value();
+  if (const auto asked = driver.ctx_get_current(&current); asked != abi::success) [[unlikely]] {
+    entered_ = context.check(asked, "cuCtxGetCurrent");
+    return;
+  }
+  if (current == context.handle) return;
+  const auto pushed = driver.ctx_push_current(context.handle);
+  pushed_ = pushed == abi::success;
+  if (!pushed_) [[unlikely]]
+    entered_ = context.check(pushed, "cuCtxPushCurrent");
 }
 
 bool Current::entered_or_told() const noexcept {
