@@ -48,7 +48,7 @@ struct External {
   bool deleted BERTH_GUARDED_BY(mutex) = false;  ///< set by the buffer object's destructor callback
   std::condition_variable_any on_deleted;
   std::vector<Queue> queues BERTH_GUARDED_BY(mutex);  ///< that use it, besides the allocator's own
-  bool lost = false;  ///< the device is, as whoever frees the block has found
+  bool lost = false;                                  ///< the device is, as whoever frees the block has found
 
   void tell_deleted() BERTH_EXCLUDES(mutex);
   /// Whether the driver deletes the object within that time.

@@ -46,8 +46,8 @@ class Link final : public device::HostLink {
     PackedAllocator allocator = buffer_.allocator();
     const auto part = allocator.offset(buffer_.handle(), nbytes, byte_offset);
     if (!part) return fail(part.error());
-    // OpenCL 3.0, clEnqueueWriteBuffer: the source may be the host pointer of the buffer itself, while nothing
-    // of it is mapped.
+    // OpenCL 3.0, clEnqueueWriteBuffer: the source may be the host pointer of the buffer itself, while
+    // nothing of it is mapped.
     const auto source = bytes_.subspan(byte_offset, nbytes);
     const auto mapped = has_maps();
     if (!mapped) return fail(mapped.error());

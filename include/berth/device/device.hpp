@@ -30,8 +30,8 @@ class BERTH_EXPORT Device {
   /// Tells that work for this device also runs on `queue`; what waits for the device's work waits for it too.
   /// Registering a queue twice does nothing; an empty one is `invalid_argument`.
   [[nodiscard]] Result<void> register_queue(const Queue& queue);
-  /// The reverse, for a queue that will get no more work, before the caller destroys one that its backend does
-  /// not count. False when it was not registered. What the queue holds now is no longer waited for.
+  /// The reverse, for a queue that will get no more work, before the caller destroys one that its backend
+  /// does not count. False when it was not registered. What the queue holds now is no longer waited for.
   bool unregister_queue(const Queue& queue);
   /// The registered queues, in order of registration; the allocator's own is not among them unless
   /// registered.
