@@ -27,8 +27,8 @@ std::uint64_t fail_in_turn(const Part& part, std::uint64_t first, cl_int status)
     const layers::Balance before = faults.balance();
     faults.reset();
     Reports reports;
+    const Array block = Rig::zeros();
     {
-      const Array block = Rig::zeros();
       const Array array = Array::over(block.writable_elements().subspan(part.first, part.count));
       Life life(rig.device, array);
       faults.fail(nullptr, nth, 1, status);
@@ -49,6 +49,8 @@ std::uint64_t fail_in_turn(const Part& part, std::uint64_t first, cl_int status)
     faults.settle();
     CHECK(faults.balance() == before);
     CHECK(faults.violations().empty());
+    // The next array may lie at the same address.
+    CHECK(native::unclaimed(std::as_bytes(block.elements())));
   }
   return nth - 1;
 }

@@ -260,6 +260,8 @@ struct Run {
       for (const cl_command_queue queue : {given.queue.get(), given.other.get()}) {
         if (queue != nullptr) clFinish(queue);
       }
+      // The next run's may lie at the same address.
+      unclaimed = native::unclaimed(given.pages.bytes());
     }
     violations = faults.violations();
     balanced = faults.balance() == before;
@@ -274,6 +276,7 @@ struct Run {
   std::vector<std::string> settled_reports;
   std::string violations;
   bool balanced = false;
+  bool unclaimed = false;
 };
 
 std::string text(const Run& run) {
@@ -309,6 +312,7 @@ TEST_CASE("each driver call fails in turn: told once, by its name, and nothing i
     INFO("call " << nth << " of " << calls << ": " << text(run));
     REQUIRE(run.failed == 1);
     CHECK(run.balanced);
+    CHECK(run.unclaimed);
     CHECK(run.violations.empty());
     CHECK(run.told.right_bytes);
     CHECK(run.settled_reports.empty());
@@ -337,6 +341,7 @@ TEST_CASE("a driver that fails for good is told, and hangs nothing") {
     forget_mapped(run.told, run.reported);
     INFO("from call " << fault.nth << " of " << calls << ": " << text(run));
     CHECK(run.balanced);
+    CHECK(run.unclaimed);
     CHECK(run.violations.empty());
     CHECK((run.failed == 0) == (run.told.returned.empty() && run.reported.empty()));
     for (const auto& failure : run.told.returned) CHECK(failure.error.status() == CL_OUT_OF_RESOURCES);

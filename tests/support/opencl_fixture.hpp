@@ -8,6 +8,7 @@
 #endif
 #include <CL/cl.h>
 #include <berth/core/allocator.hpp>
+#include <berth/core/host_range.hpp>
 #include <berth/opencl/allocator.hpp>
 #include <berth/opencl/discovery.hpp>
 
@@ -113,6 +114,15 @@ cl_uint at_rest(T object) {
     if (const cl_uint now = references(object); now != std::exchange(seen, now)) quiet = 0;
   }
   return seen;
+}
+
+/// Whether no link has the range any more, now or within two seconds: a driver's thread tells of a deletion a
+/// little after the release.
+inline bool unclaimed(std::span<const std::byte> bytes) {
+  for (int i = 0; i < 2000 && !berth::HostRange::claim(bytes, "test"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return berth::HostRange::claim(bytes, "test").has_value();
 }
 
 /// How many maps a buffer has, once that is `expected`.
