@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <berth/core/buffer.hpp>
+#include <berth/core/diagnostics.hpp>
 #include <berth/device/device.hpp>
 #include <berth/host/allocator.hpp>
 #include <berth/host/framework.hpp>
@@ -55,6 +56,60 @@ TEST_CASE("queues are registered once each, in order, and held") {
   }
   CHECK(a.references == 1);
   CHECK(b.references == 1);
+}
+
+TEST_CASE("a queue that is unregistered is let go of, and waited for no more") {
+  models::Native a;
+  models::Native b;
+  Device device("toy", 0, "first", pack(models::Rich<'a'>()));
+  const Queue queue_a = Queue::borrow(models::queue_kind, &a);
+  const Queue queue_b = Queue::borrow(models::queue_kind, &b);
+  CHECK_FALSE(device.unregister_queue(queue_a));
+  REQUIRE(message(device.register_queue(queue_a)) == "ok");
+  REQUIRE(message(device.register_queue(queue_b)) == "ok");
+  CHECK(device.unregister_queue(queue_a));
+  CHECK_FALSE(device.unregister_queue(queue_a));
+  CHECK_FALSE(device.unregister_queue(Queue()));
+  CHECK(device.queues() == std::vector{queue_b});
+  CHECK(a.references == 2);
+  REQUIRE(message(device.register_queue(queue_a)) == "ok");
+  CHECK(device.queues() == std::vector{queue_b, queue_a});
+}
+
+namespace {
+
+/// A queue whose backend refuses more references, and says so.
+constexpr HandleKind refusing_kind{"model",
+                                   [](void* native) noexcept {
+                                     if (!*static_cast<bool*>(native)) return true;
+                                     report(Error(Errc::driver, "model").in("retain"));
+                                     return false;
+                                   },
+                                   [](void*) noexcept {}};
+
+}  // namespace
+
+TEST_CASE("the sink may ask a device for its queues, whatever it is told of") {
+  Device device("toy", 0, "first", pack(models::Rich<'a'>()));
+  bool refuses = false;
+  REQUIRE(message(device.register_queue(Queue::borrow(refusing_kind, &refuses))) == "ok");
+  struct Asking {
+    const Device& device;
+    bool& refuses;
+    std::size_t seen = 0;
+  } asking{device, refuses};
+  set_diagnostic_sink(
+      [](const Error&, void* context) noexcept {
+        auto& asks = *static_cast<Asking*>(context);
+        asks.refuses = false;
+        asks.seen = asks.device.queues().size();
+      },
+      &asking);
+  refuses = true;
+  static_cast<void>(device.queues());
+  set_diagnostic_sink(nullptr);
+  CHECK_FALSE(refuses);
+  CHECK(asking.seen == 1);
 }
 
 TEST_CASE("an empty queue is invalid_argument") {
