@@ -286,7 +286,7 @@ void Allocator::free(ClBuffer buf, std::size_t /*nbytes*/, const BufferSpec& /*s
       const auto done = check(clFinish(queue), "clFinish", Doing::moving);
       if (done) return;
       report(done.error());
-      if (done.error().code() == Errc::device_lost) external->lost = true;
+      if (clFinish(queue) != CL_SUCCESS) external->lost = true;
     };
     finish(queue());
     if (queue() != native_queue(instance_->queue)) finish(native_queue(instance_->queue));

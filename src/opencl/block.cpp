@@ -95,7 +95,7 @@ Block::~Block() {
   if (!deletes) return;
   if (!external->deleted_within(patience)) {
     if (external->lost) {
-      external->claim.keep_claimed();
+      // The callback's share of `external` keeps the range claimed until the driver says so.
       report(Error(Errc::device_lost, backend)
                  .in("clReleaseMemObject")
                  .asking(nbytes)

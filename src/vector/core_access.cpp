@@ -44,7 +44,7 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
     return reads && live.how == how && live.range.nbytes == range.nbytes &&
            live.range.byte_offset == range.byte_offset;
   });
-  if (same != accesses_.end()) {
+  if (same != accesses_.end() && shows_newest(*same)) {
     ++same->references;
     return &*same;
   }
@@ -109,6 +109,15 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
   access.mapping = std::move(*mapping);
   access.device = &copy.device;
   return &accesses_.emplace_back(std::move(access));
+}
+
+// Whether nothing newer than what the access shows is on another device, or a relative's.
+bool VectorCore::shows_newest(const Access& access) const noexcept {
+  if (location_.device_is_newest() && (access.device == nullptr || !location_.names(*access.device)))
+    return false;
+  return std::ranges::none_of(*family_, [this](const VectorCore* other) {
+    return other != this && other->location_.device_is_newest() && overlaps(*other);
+  });
 }
 
 // The bytes at or behind `first` that no access has, up to the next that one has.

@@ -51,25 +51,24 @@ void VectorCore::wrote(const std::optional<device::Device>& writer) noexcept {
   outdate_others();
 }
 
-// The bytes in the range are about to be this one's, whatever a relative has newest; all others survive.
-Result<void> VectorCore::keep_others(ByteRange range) {
+// The host's bytes in the range count, whatever a device holds; all others survive.
+Result<void> VectorCore::host_rules(ByteRange range) {
+  std::vector<VectorCore*> ended;
   for (VectorCore* const other : *family_) {
     Copy* const newer = other->newer_than_host();
     if (other == this || newer == nullptr || !overlaps(*other)) continue;
     if (auto free = other->check_unmapped(other->all(), "publish"); !free) return free;
     if (auto kept = other->download_outside(*newer, other->shared_with(*this, range)); !kept) return kept;
+    ended.push_back(other);
+  }
+  if (auto idle = wait_in_place(range); !idle) return idle;
+  for (VectorCore* const other : ended) {
     other->outdate_others();
     other->unprotect();  // the host writes there next
-    other->location_.state = Location::State::stale_gpu;
+    if (other->location_.state != Location::State::cpu) other->location_.state = Location::State::stale_gpu;
     other->writer_.reset();
   }
   return {};
-}
-
-// The host's bytes in the range count, whatever a device holds.
-Result<void> VectorCore::host_rules(ByteRange range) {
-  if (auto kept = keep_others(range); !kept) return kept;
-  return wait_in_place(range);
 }
 
 // Two parts at most, before and behind the range.

@@ -26,11 +26,18 @@ Result<void> with_part(Buffer& buffer, ByteRange range, Move move) {
 VectorCore::Ended VectorCore::Copy::wait() {
   Ended ended;
   Result<void> running;
+  const auto tell = [&](const Launched& launched, const Error& error) {
+    if (launched.writes && ended.launches) {
+      ended.launches = fail(error);
+    } else {
+      report(error);
+    }
+  };
   std::erase_if(launches, [&](const Launched& launched) {
     const auto waited = launched.event.wait();
     if (waited) return true;
     if (waited.error().code() == Errc::unsupported) {  // its backend orders queues only
-      if (auto ordered = device.allocator().wait(launched.event); !ordered) report(ordered.error());
+      if (auto ordered = device.allocator().wait(launched.event); !ordered) tell(launched, ordered.error());
       return true;
     }
     // A failed command tells more by its own status than by a wait for it; of one that has not ended the wait
@@ -41,12 +48,7 @@ VectorCore::Ended VectorCore::Copy::wait() {
       if (running) running = waited;
       return false;
     }
-    const Error& error = complete ? waited.error() : complete.error();
-    if (launched.writes && ended.launches) {
-      ended.launches = fail(error);
-    } else {
-      report(error);
-    }
+    tell(launched, complete ? waited.error() : complete.error());
     return true;
   });
   ended.idle = device.synchronize();
@@ -156,7 +158,7 @@ Result<void> VectorCore::acquire(const device::Device& device, ByteRange range) 
   Copy* const newer = newer_than_host();
   const bool newer_elsewhere = newer != nullptr && newer != &copy && !whole(range);
   if (auto free = check_unmapped(newer_elsewhere ? all() : range, "acquire"); !free) return free;
-  if (auto kept = keep_others(range); !kept) return kept;
+  if (auto home = others_home(berth::Access::write); !home) return home;
   if (newer_elsewhere) {
     if (auto kept = download_outside(*newer, range); !kept) return kept;
   }

@@ -17,9 +17,10 @@
 /// home what the device has newest and returns when the driver no longer touches the memory. The array is
 /// kept alive until then; memory that it does not own (`BigArray::over` a span) is the caller's to keep, in
 /// place. Whoever moves his elements detaches first: the link stays with the old addresses, and refuses them
-/// to others. Of a device that is lost (`device_lost`) nobody knows whether it still uses the memory. Unless
-/// the driver says so within some seconds (OpenCL) the memory stays claimed for the life of the process: a
-/// later link is refused as an overlap that nothing is left to detach of.
+/// to others. Of a device that is lost (`device_lost`) nobody knows whether it still uses the memory. It
+/// stays claimed until the driver says that it does not (OpenCL, for which the call waits some seconds), or
+/// for the life of the process (CUDA): a later link is refused as an overlap that nothing is left to detach
+/// of.
 ///
 /// **Memory.** The address is a multiple of 64 bytes and of the element (`BigArray::create` gives such), and
 /// no byte belongs to another link, of whatever device or backend. Adjacent arrays are fine. On "Native" the

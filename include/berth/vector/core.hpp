@@ -196,8 +196,8 @@ class BERTH_EXPORT VectorCore {
   // The part of a range of a relative's that is this one's too.
   [[nodiscard]] ByteRange shared_with(const VectorCore& other, ByteRange range) const noexcept;
   [[nodiscard]] ByteRange next_unmapped(std::size_t first) const noexcept;
+  [[nodiscard]] bool shows_newest(const Access& access) const noexcept;
   [[nodiscard]] Result<void> others_home(berth::Access how);
-  [[nodiscard]] Result<void> keep_others(ByteRange range);
   [[nodiscard]] Result<void> host_rules(ByteRange range);
   [[nodiscard]] Result<void> download_outside(Copy& source, ByteRange range);
   [[nodiscard]] bool pending_elsewhere(const Copy& copy) const noexcept;
