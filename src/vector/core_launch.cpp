@@ -33,13 +33,17 @@ void VectorCore::unprepare_launch(const device::Device& device) noexcept {
   if (!copies_.empty() && copies_.back()->device == device) forget_since(copies_.size() - 1);
 }
 
-std::uint64_t VectorCore::mark_launched(const device::Device& device, LaunchUse use) {
+VectorCore::Announced VectorCore::mark_launched(const device::Device& device, LaunchUse use) {
   Copy& copy = *find(device);
   ++copy.announced;
   if (use != LaunchUse::in) ++copy.writing;
-  if (use == LaunchUse::out) copy.replace_launches();
+  const Announced announced{copy.id, ++copy.last_launch};
+  if (use == LaunchUse::out) {  // nobody will read what earlier ones wrote
+    copy.last_out = announced.number;
+    for (Launched& earlier : copy.launches) earlier.writes = false;
+  }
   mark(copy, use);
-  return copy.id;
+  return announced;
 }
 
 void VectorCore::mark(Copy& copy, LaunchUse use) {
@@ -60,10 +64,10 @@ void VectorCore::mark(Copy& copy, LaunchUse use) {
 
 // What read or moved the vector since the announcement came before the kernels, and does not count. A newer
 // version does, be it the host's, another device's or another launch's.
-void VectorCore::mark_done(const device::Device& device, LaunchUse use, std::uint64_t id) {
+void VectorCore::mark_done(const device::Device& device, LaunchUse use, const Announced& announced) {
   Copy* const copy = find(device);
   if (copy == nullptr) return;  // freed since the launch was announced
-  if (copy->id == id) {
+  if (copy->id == announced.copy) {
     --copy->announced;
     if (use != LaunchUse::in) --copy->writing;
   }
@@ -78,18 +82,15 @@ bool VectorCore::pending_elsewhere(const Copy& copy) const noexcept {
   });
 }
 
-void VectorCore::Copy::replace_launches() noexcept {
-  for (Launched& earlier : launches) earlier.writes = false;
-}
-
-void VectorCore::add_launch(const device::Device& device, LaunchUse use, const Event& event) {
+void VectorCore::add_launch(const device::Device& device, LaunchUse use, const Announced& announced,
+                            const Event& event) {
   Copy* const copy = find(device);
   if (copy == nullptr || !event) return;
   // What has ended well needs no waiting for.
   std::erase_if(copy->launches,
                 [](const Launched& earlier) { return earlier.event.complete().value_or(false); });
-  if (use == LaunchUse::out) copy->replace_launches();
-  copy->launches.push_back({event, use != LaunchUse::in});
+  const bool replaced = copy->id != announced.copy || announced.number < copy->last_out;
+  copy->launches.push_back({event, use != LaunchUse::in && !replaced});
 }
 
 }  // namespace berth::inline BERTH_ABI::detail

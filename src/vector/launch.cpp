@@ -31,20 +31,20 @@ Result<Launch> Launch::announce(const device::Device& device, std::vector<Launch
     if (*ready) made.push_back(argument.vector.get());
   }
   for (LaunchArgument& argument : arguments) {
-    argument.copy = argument.vector->mark_launched(device, argument.use);
+    argument.announced = argument.vector->mark_launched(device, argument.use);
   }
   return Launch(device, std::move(arguments));
 }
 
 void Launch::done() {
   for (const LaunchArgument& argument : std::exchange(arguments_, {})) {
-    argument.vector->mark_done(device_, argument.use, argument.copy);
+    argument.vector->mark_done(device_, argument.use, argument.announced);
   }
 }
 
 void Launch::done(const Event& event) {
   for (const LaunchArgument& argument : arguments_) {
-    argument.vector->add_launch(device_, argument.use, event);
+    argument.vector->add_launch(device_, argument.use, argument.announced, event);
   }
   done();
 }

@@ -601,6 +601,31 @@ TEST_CASE("a launch whose results were replaced fails nobody") {
   CHECK(reports.take().size() == 1);
 }
 
+TEST_CASE("a launch that failed is told, in whatever order launches are done") {
+  Reports reports;
+  const Device device = toy::device("toy");
+  auto vector = Vector<std::int32_t>::create(16);
+  REQUIRE(message(vector) == "ok");
+  Done failed{.failed = true};
+  Done good;
+  const bool hidden = GENERATE(false, true);
+  auto first = launching(
+      device, LaunchArgument{vector->core(), hidden ? detail::LaunchUse::out : detail::LaunchUse::inout});
+  REQUIRE(message(first) == "ok");
+  auto second = launching(
+      device, LaunchArgument{vector->core(), hidden ? detail::LaunchUse::inout : detail::LaunchUse::out});
+  REQUIRE(message(second) == "ok");
+  if (hidden) {
+    second->done(borrowed(failed));
+    first->done(borrowed(good));
+  } else {
+    first->done(borrowed(failed));
+    second->done();
+  }
+  CHECK(outcome(vector->to_host()) == (hidden ? "device_lost" : "ok"));
+  CHECK(reports.take().size() == (hidden ? 0 : 1));
+}
+
 TEST_CASE("an event that its backend cannot wait for orders the device's queue") {
   Reports reports;
   models::Native native;

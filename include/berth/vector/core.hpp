@@ -94,12 +94,17 @@ class BERTH_EXPORT VectorCore {
   [[nodiscard]] Result<void> check_launch(LaunchUse use) const;
   [[nodiscard]] Result<bool> prepare_launch(const device::Device& device, LaunchUse use);
   void unprepare_launch(const device::Device& device) noexcept;
-  /// The buffer that the launch was announced on, for `mark_done`.
-  [[nodiscard]] std::uint64_t mark_launched(const device::Device& device, LaunchUse use);
+  /// What the launch was announced on, for `mark_done` and `add_launch`.
+  struct Announced {
+    std::uint64_t copy = 0;    ///< which of the vector's buffers
+    std::uint64_t number = 0;  ///< among the launches on it
+  };
+  [[nodiscard]] Announced mark_launched(const device::Device& device, LaunchUse use);
   /// Marks once more, when the launch's kernels have been queued.
-  void mark_done(const device::Device& device, LaunchUse use, std::uint64_t copy);
+  void mark_done(const device::Device& device, LaunchUse use, const Announced& announced);
   /// The launch has been queued; `event` stands for its end.
-  void add_launch(const device::Device& device, LaunchUse use, const Event& event);
+  void add_launch(const device::Device& device, LaunchUse use, const Announced& announced,
+                  const Event& event);
 
   /// The newest bytes are on the host, or can be read there; nothing of the host is mapped.
   [[nodiscard]] Result<void> bring_home();
@@ -151,15 +156,15 @@ class BERTH_EXPORT VectorCore {
     std::vector<Launched> launches;
     std::size_t announced = 0;  // launches that are not done
     std::size_t writing = 0;    // those of them that write
-    bool busy = false;          // announced work may still use it
+    std::uint64_t last_launch = 0;
+    std::uint64_t last_out = 0;  // the newest that replaces all of the bytes
+    bool busy = false;           // announced work may still use it
     bool protect = false;
 
     [[nodiscard]] Buffer& buffer() noexcept { return link ? link->buffer() : own; }
     [[nodiscard]] device::LinkInfo info() const noexcept { return link ? link->info() : device::LinkInfo{}; }
     [[nodiscard]] bool in_place() const noexcept { return link != nullptr; }
     [[nodiscard]] Ended wait();
-    // Nobody will read what they wrote.
-    void replace_launches() noexcept;
   };
   using Family = std::vector<VectorCore*>;
 

@@ -15,7 +15,7 @@ namespace berth::inline BERTH_ABI {
 struct LaunchArgument {
   std::shared_ptr<detail::VectorCore> vector;
   detail::LaunchUse use;
-  std::uint64_t copy = 0;  ///< of the vector's buffers, once it is announced
+  detail::VectorCore::Announced announced{};
 };
 
 /// The launch reads it.
