@@ -115,8 +115,10 @@ Result<VectorCore::Access*> VectorCore::open(berth::Access how, ByteRange range)
 bool VectorCore::shows_newest(const Access& access) const noexcept {
   if (location_.device_is_newest() && (access.device == nullptr || !location_.names(*access.device)))
     return false;
-  return std::ranges::none_of(*family_, [this](const VectorCore* other) {
-    return other != this && other->location_.device_is_newest() && overlaps(*other);
+  return std::ranges::none_of(*family_, [&](const VectorCore* other) {
+    return other != this && other->location_.device_is_newest() &&
+           meet(memory_.data + access.range.byte_offset, access.range.nbytes, other->memory_.data,
+                other->nbytes());
   });
 }
 

@@ -4,6 +4,8 @@
 #include <berth/host/framework.hpp>
 #include <berth/testing/scratch_file.hpp>
 
+#include <numeric>
+
 #include "support/host_ptr_opencl_fixture.hpp"
 
 #include "host_ptr/laws.hpp"
@@ -224,6 +226,23 @@ TEST_CASE("a failed launch whose results are replaced tells the sink, a part of 
   told([&] { return HostAccess<std::int32_t>::open(vector, Access::write, 64, 128); });
   told([&] { return vector.set(0, 3); });
   CHECK(host_sees(array) == all(3));
+}
+
+TEST_CASE("a long range is published beside one that the host has mapped", "[publish][range]") {
+  Rig rig;
+  constexpr std::size_t elements = (std::size_t{5} << 18U) + 3;  // 5 MiB and some: several pieces
+  const Array array = Rig::zeros(elements);
+  Words vector = rig.attached(array);
+  REQUIRE(rig.kernel_sees(vector) == std::vector<std::int32_t>(elements, 0));
+  std::vector<std::int32_t> expected(elements);
+  std::iota(expected.begin(), expected.end(), 1);
+  {
+    auto access = HostAccess<std::int32_t>::open(vector, Access::write, 4096, 0);
+    REQUIRE(message(access) == "ok");
+    std::ranges::copy(expected, array.writable_elements().begin());
+    REQUIRE(message(publish_host_writes(vector, rig.device, vector.nbytes() - 4096, 4096)) == "ok");
+  }
+  CHECK((rig.kernel_sees(vector) == expected));
 }
 
 TEST_CASE("readers of one range share a map, which ends with the last", "[access]") {

@@ -900,6 +900,24 @@ TEST_CASE("a guard for reading is not shared when it shows no longer the newest"
   CHECK(again->elements()[3] == 7);
 }
 
+TEST_CASE("a guard for reading is shared whatever is newest beside its range") {
+  const Device device = toy::device("toy");
+  auto vector = Vector<std::int32_t>::create(16);
+  REQUIRE(message(vector) == "ok");
+  auto part = vector->sub_vector(8, 8);
+  REQUIRE(message(part) == "ok");
+  const std::size_t first_byte = GENERATE(0, 16);  // beside the part, and into it
+  const auto open = [&] {
+    return host_ptr::HostAccess<std::int32_t>::open(*vector, Access::read, 32, first_byte);
+  };
+  auto launch = launching(device, inout(*part));
+  REQUIRE(message(launch) == "ok");
+  const auto first = open();
+  REQUIRE(message(first) == "ok");
+  launch->done();
+  CHECK(outcome(open()) == (first_byte == 0 ? "ok" : "mapped"));
+}
+
 TEST_CASE("a vector without a named device names none later either") {
   const Device a = toy::device("a");
   const Device b = toy::device("b");

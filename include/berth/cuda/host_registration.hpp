@@ -12,12 +12,11 @@ class Registration;
 }  // namespace detail
 
 /// Host memory that stays registered (`cuMemHostRegister`) for as long as this lives, whatever is attached to
-/// it meanwhile: see `Allocator::register_host`. A registration and its end were seen to take 60 to
-/// 115 ms a GiB, so a runtime
-/// does it once for a region, off its hot path, and ends it before it frees the memory. An end that the
-/// driver refuses is reported to the sink, and tried again when the memory is next registered; in a forked
-/// child, and past berth's exit hook, the end does nothing. Move-only; may be moved to and destroyed on any
-/// thread, and is used by one at a time.
+/// it meanwhile: see `Allocator::register_host`. A registration and its end were seen to take 60 to 115 ms a
+/// GiB, so a runtime does it once for a region, off its hot path, and ends it before it frees the memory. An
+/// end that the driver refuses is reported to the sink, and tried again when the memory is next registered;
+/// in a forked child, and past berth's exit hook, the end does nothing. Move-only; may be moved to and
+/// destroyed on any thread, and is used by one at a time.
 class [[nodiscard]] HostRegistration {
  public:
   BERTH_EXPORT HostRegistration() noexcept;

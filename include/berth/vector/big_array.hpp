@@ -13,8 +13,8 @@
 namespace berth::inline BERTH_ABI {
 
 /// A contiguous host array of a scalar kind, kept alive together. A cheap handle; copies are the same array,
-/// and one that was moved from is empty.
-/// One object, one thread at a time; the elements are the caller's to synchronise, as with any memory.
+/// and one that was moved from is empty. One object, one thread at a time; the elements are the caller's to
+/// synchronise, as with any memory.
 template <Scalar T>
 class BigArray {
  public:

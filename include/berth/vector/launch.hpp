@@ -3,7 +3,6 @@
 
 #include <berth/vector/vector.hpp>
 
-#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <utility>
@@ -41,9 +40,9 @@ template <class T>
 /// bytes anew, from before the kernels or from after them (of an `out` vector they are unspecified before);
 /// what the kernels write is the newest when it is done. What is written meanwhile is newer than this
 /// launch's results: by the host (also `publish_host_writes`), by a launch elsewhere that announces to write,
-/// or by another device whose bytes are acquired. Its kernels are enqueued first then; else what they write
-/// may be lost, everywhere. A `HostAccess` that would map a buffer of it is
-/// `invalid_argument` meanwhile; beside another `HostAccess` a read may see the bytes from before.
+/// or by another device whose bytes are acquired. Its kernels are enqueued first then; else all that they
+/// write may be lost. A `HostAccess` that would map a buffer of it is `invalid_argument` meanwhile; beside
+/// another `HostAccess` a read may see the bytes from before.
 ///
 /// Until it is done it keeps the vectors' host storage, and the buffers of a vector that has gone. A buffer
 /// that is freed meanwhile (`free_buffer`, `detach`) is the launch's no longer: kernels that are not enqueued
